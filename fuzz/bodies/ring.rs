@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use mpd_machine::{Pump, Time};
 use mpd_ring::{
-    DialFailure, GAP, Input, LinkId, Output, Peer, Purpose, RequestId, Ring, RingConfig, Rules,
-    Seed, Timing, Token,
+    Connect, DialFailure, GAP, Input, LinkId, Output, Peer, Purpose, RequestId, Ring, RingConfig,
+    Rules, Seed, Timing, Token,
 };
 use mpd_wire::message::{
     Answer, Gathered, IntroductionReader, Lap, Naming, Payload, RingMessage, Scatter, ScatterId,
@@ -137,7 +137,7 @@ impl Owner {
             count += 1;
             assert!(count < MAX_OUTPUTS, "no end of outputs");
             match output {
-                Output::Connect { token, purpose, .. } => {
+                Output::Connect(Connect { token, purpose, .. }) => {
                     self.dials.insert(token, purpose);
                 }
                 Output::Abandon(token) => {

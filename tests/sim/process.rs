@@ -231,9 +231,7 @@ impl Process {
     /// Performs an output, or returns it if it is for the world.
     fn perform(&mut self, now: Time, output: Output) -> Option<RingOutput> {
         match output {
-            Output::Connect { token, name, instance, addresses, purpose } => {
-                return Some(RingOutput::Connect { token, name, instance, addresses, purpose });
-            }
+            Output::Connect(connect) => return Some(RingOutput::Connect(connect)),
             Output::Abandon(token) => return Some(RingOutput::Abandon(token)),
             Output::Send(link, message) => return Some(RingOutput::Send(link, message)),
             Output::Close(link) => return Some(RingOutput::Close(link)),

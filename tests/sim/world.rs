@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_machine::Time;
 use mpd_ring::{
-    DialFailure, Input, LinkId, Output, Peer, Purpose, RequestId, Ring, Rules, Timing, Token,
+    Connect, DialFailure, Input, LinkId, Output, Peer, Purpose, RequestId, Ring, Rules, Timing,
+    Token,
 };
 use mpd_tests::random::Random;
 use mpd_wire::message::{Payload, ScatterId};
@@ -324,7 +325,7 @@ impl World {
         let now = self.time();
         while let Some(output) = self.hosts[host].ring.as_mut().and_then(|ring| ring.next(now)) {
             match output {
-                Output::Connect { token, instance, addresses, purpose, .. } => {
+                Output::Connect(Connect { token, instance, addresses, purpose, .. }) => {
                     self.connect(host, token, instance, &addresses, purpose);
                 }
                 Output::Abandon(token) => {

@@ -387,10 +387,9 @@ impl Node {
     fn take(&mut self, turn: Turn<'_>, output: RingOutput) {
         let now = turn.now;
         match output {
-            RingOutput::Connect { token, name, instance, addresses, purpose } => {
+            RingOutput::Connect(connect) => {
                 if self.stay.connects() {
-                    let connect = Output::Connect { token, name, instance, addresses, purpose };
-                    self.outputs.push_back(connect);
+                    self.outputs.push_back(Output::Connect(connect));
                 }
             }
             RingOutput::Abandon(token) => self.outputs.push_back(Output::Abandon(token)),

@@ -1,9 +1,9 @@
 //! What the process does for the node.
 
 use mpd_alloc::data::{AllocRequest, Strings};
-use mpd_ring::{LinkId, Purpose, Token};
+use mpd_ring::{Connect, LinkId, Token};
 use mpd_wire::message::{ConsoleReply, Launch, RingMessage, ScatterId};
-use mpd_wire::{Address, DaemonName, Instance};
+use mpd_wire::{Address, DaemonName};
 
 use crate::line::Line;
 use crate::manager_message::ManagerMessage;
@@ -16,18 +16,7 @@ pub struct HookId(pub u64);
 #[derive(Debug)]
 pub enum Output {
     /// Connect to a daemon. The answer is [`mpd_ring::Input::LinkUp`] or [`mpd_ring::Input::ConnectFailed`].
-    Connect {
-        /// The number of the attempt.
-        token: Token,
-        /// The daemon that must answer; `None`: any.
-        name: Option<DaemonName>,
-        /// The instance that must answer; `None`: any.
-        instance: Option<Instance>,
-        /// In the order of preference.
-        addresses: Vec<Address>,
-        /// For what.
-        purpose: Purpose,
-    },
+    Connect(Connect),
     /// End an attempt to connect. No answer follows.
     Abandon(Token),
     Send(LinkId, RingMessage),

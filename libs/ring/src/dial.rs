@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::links::{LinkId, Peer, Purpose};
-use crate::{Output, Phase, Ring, Timer, Token};
+use crate::{Connect, Output, Phase, Ring, Timer, Token};
 use mpd_machine::Time;
 use mpd_wire::{Address, DaemonName, Instance};
 
@@ -118,7 +118,13 @@ impl Ring {
         let instance = self.instance_for(&aim);
         self.dials.by_token.insert(token, aim);
         self.timers.set(Timer::Dial(token), now + self.config.timing.connect);
-        self.outputs.push_back(Output::Connect { token, name, instance, addresses, purpose });
+        self.outputs.push_back(Output::Connect(Connect {
+            token,
+            name,
+            instance,
+            addresses,
+            purpose,
+        }));
     }
 
     /// The instance that must answer for a live member. A member that died may be back with another

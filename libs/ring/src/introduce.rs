@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::config::GAP;
 use crate::links::Link;
-use crate::{Event, Ring};
+use crate::{Event, Phase, Ring};
 use mpd_machine::Time;
 use mpd_wire::{MAX_MEMBERS, Newcomer, Record, Standing};
 
@@ -60,7 +60,10 @@ impl Ring {
     }
 
     pub(super) fn introduced(&mut self, now: Time, records: Vec<Record>) {
-        let waited = std::mem::take(&mut self.waits);
+        let waited = self.is_waiting();
+        if let Phase::Waiting(entrance) = self.phase {
+            self.phase = Phase::Entering(entrance);
+        }
         for record in records.into_iter().filter(Record::is_sound) {
             let is_own = record.name == self.config.name;
             let is_first = record.instance == self.config.instance

@@ -20,7 +20,7 @@ impl Ring {
                 assert!(self.timers.next().is_none(), "timers after the end");
                 assert_eq!(self.pending(), 0, "requests after the end");
             }
-            Phase::Entering | Phase::Member => {
+            Phase::Waiting(_) | Phase::Entering(_) | Phase::Member => {
                 assert!(self.timers.next().is_some(), "nothing would ever happen again");
                 assert!(
                     own.is_none_or(|own| own.standing == Standing::Live),
@@ -28,6 +28,7 @@ impl Ring {
                 );
             }
         }
+        assert!(own.is_none() || !self.is_waiting(), "a place before the introduction");
         assert!(own.is_none_or(|own| own.instance == self.config.instance));
         assert!(self.list.len() <= RECOMPUTED || self.list.len() <= MAX_MEMBERS);
         assert!(self.list.len() > RECOMPUTED || self.list.is_consistent(), "list and digest");

@@ -158,24 +158,27 @@ pub struct Sender {
     pub at: Address,
 }
 
+/// An attempt to connect to the first of some addresses that answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connect {
+    /// The attempt.
+    pub token: Token,
+    /// The daemon that must answer; `None` accepts any daemon of the ring. An address where another daemon answers counts
+    /// as an address without an answer.
+    pub name: Option<DaemonName>,
+    /// The instance that must answer; `None` accepts any.
+    pub instance: Option<Instance>,
+    /// The addresses, the preferred first.
+    pub addresses: Vec<Address>,
+    /// The purpose that the handshake gives.
+    pub purpose: Purpose,
+}
+
 /// An action for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Connect to the first of the addresses that answers. The result is [`Input::LinkUp`] or
-    /// [`Input::ConnectFailed`].
-    Connect {
-        /// The attempt.
-        token: Token,
-        /// The daemon that must answer; `None` accepts any daemon of the ring. An address where
-        /// another daemon answers counts as an address without an answer.
-        name: Option<DaemonName>,
-        /// The instance that must answer; `None` accepts any.
-        instance: Option<Instance>,
-        /// The addresses, the preferred first.
-        addresses: Vec<Address>,
-        /// The purpose that the handshake gives.
-        purpose: Purpose,
-    },
+    /// Connect to a daemon. The result is [`Input::LinkUp`] or [`Input::ConnectFailed`].
+    Connect(Connect),
     /// Abandon this attempt. A link that came up meanwhile may still be handed in.
     Abandon(Token),
     Send(LinkId, RingMessage),
@@ -269,11 +272,21 @@ enum Timer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    /// The daemon waits for [`Input::Introduce`]. It has no place and no proved peer.
+    Waiting(Entrance),
     /// The daemon does not yet have both neighbours.
-    Entering,
+    Entering(Entrance),
     Member,
     /// The daemon left or stepped down.
     Over,
+}
+
+/// A daemon that is not in the ring yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entrance {
+    began: Time,
+    /// The number of attempts at entries so far.
+    tried: usize,
 }
 
 /// One daemon's membership. The module's documentation describes it.
@@ -281,8 +294,6 @@ enum Phase {
 pub struct Ring {
     config: RingConfig,
     phase: Phase,
-    /// This daemon has not been introduced yet.
-    waits: bool,
     random: random::Random,
     list: list::List,
     /// The time of the current call.
@@ -313,15 +324,15 @@ impl Ring {
     }
 
     fn begin_with(now: Time, config: RingConfig, list: list::List) -> Self {
+        let entrance = Entrance { began: now, tried: 0 };
         let mut ring = Self {
-            phase: Phase::Entering,
-            waits: config.waits,
+            phase: if config.waits { Phase::Waiting(entrance) } else { Phase::Entering(entrance) },
             random: random::Random::new(config.chance),
             list,
             now,
             list_changed: now,
             revision: 0,
-            owner: owner::Owner::new(now, config.ordinal.is_none()),
+            owner: owner::Owner::new(config.ordinal.is_none()),
             gone: gone::Gone::default(),
             links: links::Links::default(),
             dials: dial::Dials::default(),
@@ -352,7 +363,7 @@ impl Ring {
         self.timers.set(Timer::Pulse, now + offset);
         // A daemon with an entry does not begin a ring of its own, nor does one that waits.
         if self.config.entry.is_empty() && !self.config.waits && self.seat().is_none() {
-            self.take_first_place();
+            self.take_first_place(now);
         }
         self.search(now);
     }
@@ -412,10 +423,16 @@ impl Ring {
     fn review_entered(&mut self) {
         let alone = self.list.live_count() == 1;
         let linked = self.rhs().is_some() && self.lhs().is_some();
-        if self.phase == Phase::Entering && self.seat().is_some() && (alone || linked) {
+        let enters = matches!(self.phase, Phase::Entering(_)) && self.seat().is_some();
+        if enters && (alone || linked) {
             self.phase = Phase::Member;
             self.event(Event::Entered { members: self.list.live_count() });
         }
+    }
+
+    /// Whether this daemon has not been introduced yet.
+    const fn is_waiting(&self) -> bool {
+        matches!(self.phase, Phase::Waiting(_))
     }
 
     /// This daemon's seat, as soon as it has one.

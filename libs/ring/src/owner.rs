@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::GAP;
-use crate::{Event, Output, Ring};
+use crate::{Event, Output, Phase, Ring};
 use mpd_machine::Time;
 use mpd_wire::{Address, DaemonName, MAX_ADDRESSES, Record, Standing};
 
@@ -16,7 +16,6 @@ const MAX_ACCUSATIONS: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Owner {
-    pub(crate) began: Time,
     /// The daemon chose its place itself; the place of a former instance is preferred.
     pub(crate) inherits: bool,
     accusations: Vec<(Time, DaemonName)>,
@@ -28,8 +27,8 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub(crate) const fn new(now: Time, inherits: bool) -> Self {
-        Self { began: now, inherits, accusations: Vec::new(), draining: false, overruled: None }
+    pub(crate) const fn new(inherits: bool) -> Self {
+        Self { inherits, accusations: Vec::new(), draining: false, overruled: None }
     }
 
     pub(crate) fn accusations(&self) -> usize {
@@ -51,21 +50,26 @@ impl Owner {
 }
 
 impl Ring {
-    /// Takes the place from the host file, or the place of the first member.
-    pub(super) fn take_first_place(&mut self) {
+    /// Takes the place from the host file, or the place of the first member. `began` is the time at which this daemon began.
+    pub(super) fn take_first_place(&mut self, began: Time) {
         let ordinal = self.config.ordinal.unwrap_or(0);
         // Rings of one that meet later must not all have one position: there would be no gaps (R6).
         let aside = self.config.ordinal.map_or_else(|| self.random.bits() >> 16, |_| 0);
-        let now = self.owner.began;
-        self.place(now, 1, ordinal.saturating_mul(GAP).saturating_add(aside), ordinal);
+        self.place(began, 1, ordinal.saturating_mul(GAP).saturating_add(aside), ordinal);
     }
 
     /// Takes the place from the host file. A lone newcomer goes behind all others.
     pub(super) fn take_place(&mut self, now: Time) {
+        let began = match self.phase {
+            Phase::Waiting(entrance) | Phase::Entering(entrance) => entrance.began,
+            Phase::Member | Phase::Over => now,
+        };
         if self.config.ordinal.is_some() {
-            return self.take_first_place();
+            return self.take_first_place(began);
         }
-        let Some((position, ordinal)) = self.list.highest() else { return self.take_first_place() };
+        let Some((position, ordinal)) = self.list.highest() else {
+            return self.take_first_place(began);
+        };
         // Two simultaneous newcomers take different positions, with room between them.
         let aside = self.random.bits() % GAP;
         let position = position.saturating_add(GAP).saturating_add(aside);
@@ -213,7 +217,7 @@ impl Ring {
     /// Leaves the ring, without return.
     pub(super) fn end(&mut self, now: Time) {
         self.report_news();
-        self.phase = super::Phase::Over;
+        self.phase = Phase::Over;
         self.abandon(|_| true);
         for id in self.links.which(|_| true) {
             self.close(now, id);

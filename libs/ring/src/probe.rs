@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::config::{GAP, MAX_PROBES, Seed};
 use crate::dial::Aim;
 use crate::links::{Link, Purpose};
-use crate::{Event, Phase, Ring};
+use crate::{Entrance, Event, Phase, Ring};
 use mpd_machine::Time;
 use mpd_wire::{Address, DaemonName, MAX_ADDRESSES, Record, Seat, Standing};
 
@@ -43,8 +43,6 @@ pub(crate) struct Search {
     by_address: BTreeMap<Address, Vec<usize>>,
     /// The index at which the next turn through the missing members begins.
     cursor: usize,
-    /// The number of attempts at entries so far.
-    tried: usize,
 }
 
 impl Search {
@@ -62,7 +60,7 @@ impl Search {
         for (index, seed) in seeds.iter().enumerate() {
             by_address.entry(seed.address.clone()).or_default().push(index);
         }
-        Self { seeds, by_address, cursor: 0, tried: 0 }
+        Self { seeds, by_address, cursor: 0 }
     }
 
     /// Notes the addresses of a record that replaces another one.
@@ -114,7 +112,7 @@ fn addresses(record: Option<&Record>) -> &[Address] {
 impl Ring {
     /// At the pace of the pulse: tries an entry, or searches some of the missing members.
     pub(super) fn search(&mut self, now: Time) {
-        if self.waits {
+        if self.is_waiting() {
             return;
         }
         if self.seat().is_none() {
@@ -215,39 +213,41 @@ impl Ring {
     pub(super) fn seek(&mut self, now: Time, mut addresses: Vec<Address>) {
         addresses.truncate(MAX_ADDRESSES);
         let is_busy = self.dials.any(|aim| *aim == Aim::Meeting);
-        if !addresses.is_empty() && !is_busy && !self.waits && self.seat().is_some() {
+        if !addresses.is_empty() && !is_busy && !self.is_waiting() && self.seat().is_some() {
             self.dial(now, Aim::Meeting, addresses);
         }
     }
 
     /// A newcomer tries its entries in turn, then the seeds.
     fn search_entry(&mut self, now: Time) {
-        let since = now - self.owner.began;
+        let Phase::Entering(entrance) = self.phase else { return };
+        let since = now - entrance.began;
         let entering = self.links.iter().any(|(_, link)| link.own);
         let asks = self.dials.any(|aim| matches!(aim, Aim::Double(_)));
         let despairs = since >= self.config.timing.entry && !entering && !asks;
         if despairs && !self.search.seeds.is_empty() {
             self.abandon(|_| true);
-            return self.take_first_place();
+            return self.take_first_place(entrance.began);
         }
         let busy = self.dials.any(|aim| matches!(aim, Aim::Entry(_) | Aim::Double(_)));
         if busy || entering {
             return;
         }
         let places = self.entries();
-        let Some(place) = places.get(self.search.tried % places.len().max(1)).cloned() else {
+        let Some(place) = places.get(entrance.tried % places.len().max(1)).cloned() else {
             return;
         };
-        self.search.tried += 1;
+        self.phase = Phase::Entering(Entrance { tried: entrance.tried + 1, ..entrance });
         self.dial(now, Aim::Entry(place.clone()), vec![place]);
     }
 
     /// Tries the next entry at once until all were tried, then at the pace of the pulse.
     pub(super) fn entry_failed(&mut self, now: Time) {
-        if self.seat().is_some() || self.phase == Phase::Over {
+        let Phase::Entering(entrance) = self.phase else { return };
+        if self.seat().is_some() {
             return;
         }
-        if self.search.tried.is_multiple_of(self.entries().len().max(1)) {
+        if entrance.tried.is_multiple_of(self.entries().len().max(1)) {
             self.event(Event::EntryFailed);
         } else {
             self.search_entry(now);

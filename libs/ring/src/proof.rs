@@ -66,7 +66,7 @@ impl Ring {
     /// Records came by a link that does not count. The peer's own record gives the addresses at
     /// which to dial it.
     pub(super) fn dial_back(&mut self, now: Time, id: LinkId, records: &[Arc<Record>]) {
-        if self.waits {
+        if self.is_waiting() {
             return;
         }
         let Some(link) = self.links.get(id) else { return };

@@ -15,7 +15,7 @@ use mpd_wire::{MAX_MEMBERS, Record, Standing};
 impl Ring {
     /// The first messages on a link. A daemon that enters waits for a list, even for an empty one.
     pub(super) fn greet(&mut self, id: LinkId) {
-        if self.waits {
+        if self.is_waiting() {
             return;
         }
         let Some(link) = self.links.get(id) else { return };
@@ -31,7 +31,7 @@ impl Ring {
     }
 
     pub(super) fn send_pulses(&mut self) {
-        if self.waits {
+        if self.is_waiting() {
             return;
         }
         let digest = self.digest();
@@ -41,7 +41,7 @@ impl Ring {
     }
 
     pub(super) fn received_pulse(&mut self, id: LinkId, digest: u64) {
-        if self.waits {
+        if self.is_waiting() {
             return;
         }
         let same = digest == self.digest();

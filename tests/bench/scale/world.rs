@@ -8,8 +8,8 @@ use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input as JobInput, Manager, Output as JobOutput};
 use mpd_machine::{Pump, Time};
 use mpd_ring::{
-    DialFailure, Formed, Input, LinkId, Output, Peer, RequestId, Ring, RingConfig, Rules, Timing,
-    Token,
+    Connect, DialFailure, Formed, Input, LinkId, Output, Peer, RequestId, Ring, RingConfig, Rules,
+    Timing, Token,
 };
 use mpd_wire::job::{AbortScope, HostSlice, HostSlices, OnFailure, RankEnd};
 use mpd_wire::message::{Down, Payload, RingMessage, ScatterId, Up};
@@ -323,7 +323,7 @@ impl World {
     fn perform(&mut self, host: usize) {
         while let Some(output) = self.hosts[host].ring.next(time(self.now)) {
             match output {
-                Output::Connect { token, name, purpose, .. } => {
+                Output::Connect(Connect { token, name, purpose, .. }) => {
                     let to = name.and_then(|name| name.as_str()[4..].parse::<usize>().ok());
                     let Some(to) = to else { continue };
                     if self.hosts[to].alive {

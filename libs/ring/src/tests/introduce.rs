@@ -28,12 +28,12 @@ fn a_daemon_that_waits_is_silent_until_it_has_the_list_and_then_dials_its_right_
     ring.handle(second(3), Input::Introduce(list));
     let outputs = drain(&mut ring);
     let dialed = |output: &Output| match output {
-        Output::Connect { name, purpose: Purpose::Ring, .. } => name.clone(),
+        Output::Connect(Connect { name, purpose: Purpose::Ring, .. }) => name.clone(),
         _ => None,
     };
     let dialed: Vec<DaemonName> = outputs.iter().filter_map(dialed).collect();
     assert_eq!(dialed, [name("b")], "{outputs:?}");
-    let connects = |o: &&Output| matches!(o, Output::Connect { .. });
+    let connects = |o: &&Output| matches!(o, Output::Connect(_));
     assert_eq!(outputs.iter().filter(connects).count(), 1);
     let sent: Vec<&Output> = outputs.iter().filter(|o| matches!(o, Output::Send(..))).collect();
     assert!(
@@ -94,7 +94,7 @@ fn a_daemon_that_seeks_dials_the_given_addresses_once_and_accepts_any_daemon_the
     let addresses = vec![Address::new("10.0.0.7:1").unwrap()];
     ring.handle(second(1), Input::Seek(addresses.clone()));
     let outputs = drain(&mut ring);
-    let [Output::Connect { name: None, instance: None, addresses: dialed, purpose, .. }] =
+    let [Output::Connect(Connect { name: None, instance: None, addresses: dialed, purpose, .. })] =
         &outputs[..]
     else {
         panic!("{outputs:?}")

@@ -156,7 +156,7 @@ fn dialing_b() -> (Noted, Token) {
 
 fn dialed(ring: &mut Noted) -> Option<Token> {
     drain(ring).iter().find_map(|output| match output {
-        Output::Connect { token, purpose: Purpose::Ring, .. } => Some(*token),
+        Output::Connect(Connect { token, purpose: Purpose::Ring, .. }) => Some(*token),
         _ => None,
     })
 }
@@ -213,7 +213,7 @@ fn a_newcomer_whose_name_answers_elsewhere_steps_down() {
     let entry = vec![Address::new("10.0.0.9:1").unwrap()];
     let mut ring = Noted::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
     let connect = drain(&mut ring);
-    let [Output::Connect { token, purpose: Purpose::Join, .. }] = connect[..] else {
+    let [Output::Connect(Connect { token, purpose: Purpose::Join, .. })] = connect[..] else {
         panic!("{connect:?}")
     };
     link_up(&mut ring, 1, Some(token), "b", Purpose::Join);
@@ -221,7 +221,7 @@ fn a_newcomer_whose_name_answers_elsewhere_steps_down() {
     ring.handle(second(1), Input::Received(LinkId(1), RingMessage::list(records)));
     let outputs = drain(&mut ring);
     let token = outputs.iter().find_map(|output| match output {
-        Output::Connect { token, .. } => Some(*token),
+        Output::Connect(Connect { token, .. }) => Some(*token),
         _ => None,
     });
     link_up(&mut ring, 2, token, "a", Purpose::Join);
@@ -359,7 +359,7 @@ fn new_addresses_of_a_newcomer_are_those_of_its_first_record() {
     let entry = vec![Address::new("10.0.0.9:1").unwrap()];
     let mut ring = Noted::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
     let outputs = drain(&mut ring);
-    let [Output::Connect { token, .. }] = outputs[..] else { panic!("{outputs:?}") };
+    let [Output::Connect(Connect { token, .. })] = outputs[..] else { panic!("{outputs:?}") };
     let addresses = vec![Address::new("10.0.1.1:1").unwrap()];
     ring.handle(second(1), Input::Readdress(addresses.clone()));
     link_up(&mut ring, 1, Some(token), "b", Purpose::Join);
@@ -396,7 +396,7 @@ fn a_daemon_that_cannot_enter_reports_it_after_each_round_of_entries_and_tries_a
     for now in 0..60 {
         while let Some(output) = ring.poll_output() {
             match output {
-                Output::Connect { token, .. } if attempts % 3 == 0 => {
+                Output::Connect(Connect { token, .. }) if attempts % 3 == 0 => {
                     // The entry answers and closes the link without a list.
                     let link = LinkId(attempts);
                     let peer = Peer { name: name("b"), instance: Instance::from_bytes([2; 16]) };
@@ -407,7 +407,7 @@ fn a_daemon_that_cannot_enter_reports_it_after_each_round_of_entries_and_tries_a
                     ring.handle(second(now), Input::LinkClosed(link));
                     attempts += 1;
                 }
-                Output::Connect { token, .. } => {
+                Output::Connect(Connect { token, .. }) => {
                     attempts += 1;
                     let failure = DialFailure::Refused;
                     ring.handle(second(now), Input::ConnectFailed(token, failure));

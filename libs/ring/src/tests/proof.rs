@@ -153,9 +153,9 @@ fn a_newcomer_is_dialed_back_and_its_links_count_when_it_is_a_member() {
     let outputs = say(&mut ring, 1, update(vec![own.clone()]));
     let connects = |outputs: &[Output]| {
         outputs.iter().find_map(|output| match output {
-            Output::Connect { token, name, addresses, purpose: Purpose::Probe, .. } => {
-                Some((*token, name.clone(), addresses.clone()))
-            }
+            Output::Connect(Connect {
+                token, name, addresses, purpose: Purpose::Probe, ..
+            }) => Some((*token, name.clone(), addresses.clone())),
             _ => None,
         })
     };
@@ -182,7 +182,7 @@ fn a_newcomer_that_does_not_answer_at_its_addresses_is_not_admitted_and_an_event
     let own = record("x", 1, Standing::Live, 5, GAP * 20);
     let outputs = say(&mut ring, 1, update(vec![own]));
     let token = outputs.iter().find_map(|output| match output {
-        Output::Connect { token, .. } => Some(*token),
+        Output::Connect(Connect { token, .. }) => Some(*token),
         _ => None,
     });
     ring.handle(second(1), Input::ConnectFailed(token.unwrap(), DialFailure::Refused));
@@ -234,7 +234,7 @@ fn an_attempt_names_the_instance_that_is_known_to_live() {
     ring.merge_for_test(vec![record("b", 1, Standing::Live, 2, GAP * 9)]);
     let wanted = |outputs: &[Output]| {
         outputs.iter().find_map(|output| match output {
-            Output::Connect { token, instance, .. } => Some((*token, *instance)),
+            Output::Connect(Connect { token, instance, .. }) => Some((*token, *instance)),
             _ => None,
         })
     };

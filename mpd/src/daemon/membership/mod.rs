@@ -29,7 +29,7 @@ use mpd_io::host::random;
 use mpd_io::process::usage;
 use mpd_io::ring::rundir::RunDir;
 use mpd_machine::Time;
-use mpd_ring::Purpose;
+use mpd_ring::{Connect, Purpose};
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{ConsoleReply, Launch, ManagerOrder, ScatterId};
 use mpd_wire::{Address, DaemonName};
@@ -213,7 +213,7 @@ impl Membership {
     fn perform(&mut self, turn: &mut Turn<'_>, output: Output) {
         let (registry, now) = (turn.registry, turn.now);
         match output {
-            Output::Connect { token, name, instance, addresses, purpose } => {
+            Output::Connect(Connect { token, name, instance, addresses, purpose }) => {
                 let addresses = links::numeric(&addresses);
                 let request = DialRequest { name, instance, addresses, purpose };
                 self.links.connect(registry, now, token, request);
