@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use mpd_placement::locality::Topology;
 use mpd_wire::Rank;
-use mpd_wire::job::{JobSpec, World as Numbers};
+use mpd_wire::job::{Bytes, JobSpec, World as Numbers};
 use mpd_wire::message::StartJob;
 
 use crate::worlds::{World, Worlds};
 
-/// Facts of this host. They do not change while the job runs; some are looked up when they are needed.
+/// Facts of this host, which are looked up when they are needed. Only files change while the job runs.
 pub trait HostFacts: fmt::Debug {
     /// The positions of the CPUs.
     fn topology(&self) -> &Topology;
@@ -19,6 +19,10 @@ pub trait HostFacts: fmt::Debug {
     fn cpus(&self) -> u32;
     /// The user of the job.
     fn user(&self) -> u32;
+    /// The architecture, as Rust names it.
+    fn architecture(&self) -> &str;
+    /// Reads the file of hints or of hosts at an absolute path. The error is a text for people without the path.
+    fn read(&self, path: &[u8]) -> Result<Bytes, String>;
 }
 
 /// The job, as this manager knows it. Its owner changes it between two calls.

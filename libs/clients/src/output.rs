@@ -74,6 +74,8 @@ pub enum LinkOutput {
 /// How important a line of the log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
+    /// Something does not work that must.
+    Error,
     /// Something is lost or refused that should not be.
     Warning,
     /// For the administrator of a host.

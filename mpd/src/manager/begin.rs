@@ -1,5 +1,6 @@
 //! The start of the process: from the inherited descriptors to the loop.
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,6 +17,7 @@ use mpd_io::process::identity;
 use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input, Manager};
 use mpd_machine::{Pump, Time};
+use mpd_manager::{Beginning, Node};
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{ManagerReport, StartJob};
 use nix::unistd::setsid;
@@ -77,7 +79,6 @@ fn run(connection: OwnedFd, prepared: Prepared, began: u64, is_unnamed: bool) ->
     let mut means = Means::new(daemon, &order, (began, beforehand), (notes, cgroup))?;
     let is_root = order.tree_index == 0;
     let now = means.clock.now();
-    means.daemon.begin(now);
     means.branches.begin(means.poll.registry(), now);
     let encoded = if is_root { Some(encoded) } else { parent::specification(&mut means)? };
     let Some(encoded) = encoded else { return Ok(means.leave(&order)) };
@@ -141,29 +142,33 @@ impl Means {
             None => (Console::default(), None, None),
         };
         let (stdio, trouble) = Stdio::new(&job, outputs)?;
+        let beginning = Beginning {
+            manager: std::process::id(),
+            trace: self.trace,
+            sign: self.sign,
+            has_daemon: self.daemon.is_connected(),
+        };
         let mut process = Process {
             signals: self.signals,
             signalled: false,
-            pump,
-            upstream: Upstream::new(console, self.daemon, self.trace, &job),
+            upstream: Upstream { console, daemon: self.daemon },
             links: Links::new(self.branches),
             ranks: Ranks::new(place, adopted)?,
             stdio,
             pmi: Pmi::new(&job, self.listener),
             ending,
-            over: None,
             common: Common {
+                node: Node::new(self.clock.now(), job, pump, beginning),
                 poll: self.poll,
                 clock: self.clock,
                 null: self.null,
-                job,
-                events: std::collections::VecDeque::new(),
+                handed_over: VecDeque::new(),
             },
         };
         let turn = &mut process.common.turn();
         unrecorded.into_iter().for_each(|notice| turn.post(Input::Notice(notice)));
         let problem = made.map(|elsewhere| report(turn, elsewhere)).err();
-        let watched = process.upstream.begin(turn.now(), turn.registry);
+        let watched = process.upstream.console.watch(turn.registry);
         watched.context("cannot watch the console")?;
         process.stdio.register(turn.registry).context("cannot watch the outputs")?;
         process.links.pass_on_specification(encoded);
@@ -180,7 +185,11 @@ fn report(turn: &mut Turn<'_>, elsewhere: Option<Elsewhere>) {
 }
 
 /// The pump of the machine; recorded if the user asked for that. A notice reports why recording failed.
-fn pump_of(spec: &JobSpec, order: &StartJob, now: Time) -> (Pump<Manager>, Option<String>) {
+pub(super) fn pump_of(
+    spec: &JobSpec,
+    order: &StartJob,
+    now: Time,
+) -> (Pump<Manager>, Option<String>) {
     let config = Config {
         host_slices: order.host_slices.clone(),
         tree_index: order.tree_index as usize,

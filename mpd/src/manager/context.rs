@@ -9,10 +9,11 @@ pub(super) use mpd_clients::Job;
 use mpd_io::clock::Clock;
 use mpd_job::manager::Input;
 use mpd_machine::Time;
+use mpd_manager::{Node, Output};
 use mpd_wire::Rank;
-use mpd_wire::message::{JobNews, ManagerReport, Phase};
+use mpd_wire::message::{ManagerReport, Phase};
 
-use super::event::{Event, Mark};
+use super::event::{Descriptors, Event, Mark};
 
 /// The shared resources of all owners, kept by the loop.
 #[derive(Debug)]
@@ -21,20 +22,22 @@ pub(super) struct Common {
     pub(super) clock: Clock,
     /// `/dev/null`, for reading.
     pub(super) null: OwnedFd,
-    pub(super) job: Job,
-    /// Events that are not delivered yet.
-    pub(super) events: VecDeque<Event>,
+    pub(super) node: Node,
+    /// What owners have handed over, one for each [`Output::PassOn`].
+    pub(super) handed_over: VecDeque<Descriptors>,
 }
 
 impl Common {
     /// The context for the turn of one owner.
     pub(super) fn turn(&mut self) -> Turn<'_> {
+        let (job, events) = self.node.lend();
         Turn {
             registry: self.poll.registry(),
             null: self.null.as_fd(),
-            job: &self.job,
+            job,
             clock: &self.clock,
-            events: &mut self.events,
+            events,
+            handed_over: &mut self.handed_over,
         }
     }
 }
@@ -48,6 +51,7 @@ pub(super) struct Turn<'a> {
     pub(super) job: &'a Job,
     clock: &'a Clock,
     events: &'a mut VecDeque<Event>,
+    handed_over: &'a mut VecDeque<Descriptors>,
 }
 
 impl Turn<'_> {
@@ -55,9 +59,15 @@ impl Turn<'_> {
         self.clock.now()
     }
 
-    /// Reports an event. The loop delivers it after the owner's turn, in the order of reports.
+    /// Reports an event. The node routes it after the owner's turn, in the order of reports.
     pub(super) fn report(&mut self, event: impl Into<Event>) {
         self.events.push_back(event.into());
+    }
+
+    /// Hands descriptors over to their owner, in the order of reports.
+    pub(super) fn hand_over(&mut self, descriptors: Descriptors) {
+        self.handed_over.push_back(descriptors);
+        self.report(Output::PassOn);
     }
 
     /// Reports an input of the job's machine.
@@ -65,14 +75,9 @@ impl Turn<'_> {
         self.report(Event::Input(input));
     }
 
-    /// Reports a message for the console.
-    pub(super) fn send_to_console(&mut self, news: JobNews) {
-        self.report(Event::ToConsole(news));
-    }
-
     /// Reports a message for the daemon.
     pub(super) fn send_to_daemon(&mut self, report: ManagerReport) {
-        self.report(Event::ToDaemon(report));
+        self.report(report);
     }
 
     /// Begins a span of the launch's timeline.

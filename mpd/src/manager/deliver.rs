@@ -1,120 +1,86 @@
-//! One match that routes each event to its owners, or to the machine.
+//! One match that takes each output of the node to the owner that performs it; and the reaping of children.
 
-use mpd_clients::{self as clients, FromJob, World};
 use mpd_ending::{Input as Ending, SignalTarget};
 use mpd_io::process::tree::{self, Dead};
-use mpd_job::manager::Input;
-use mpd_job::manager::spawns::Announced;
-use mpd_job::manager::spawns::order::SpawnOrder;
-use mpd_machine::state;
+use mpd_manager::Output;
 use mpd_stdio::input::Stdin;
-use mpd_wire::Rank;
-use mpd_wire::job::HostSlice;
-use mpd_wire::message::{JobOrder, ManagerReport};
 use nix::unistd::Pid;
 
-use super::event::{Event, ForLinks, ForStdio};
+use super::ending::{number_of, process_of};
+use super::event::{Descriptors, Event, ForLinks, ForRanks, ForStdio};
+use super::pmi::level_of;
 use super::process::Process;
-use super::spawning;
+use super::stdio::answer::Answer;
 
 impl Process {
-    pub(super) fn deliver(&mut self, event: Event) {
+    /// Has one output performed. Its consequences are reported as events.
+    pub(super) fn perform(&mut self, output: Output) {
         let turn = &mut self.common.turn();
-        match event {
-            Event::Input(input) => self.pump.post(input),
-            Event::State(request) => self.report_state(request),
+        match output {
+            Output::Console(news) => self.upstream.console.report(&news),
+            Output::FlushConsole => self.upstream.console.flush(),
+            Output::Daemon(report) => self.upstream.daemon.report(&report),
+            Output::FlushDaemon => self.upstream.daemon.flush(),
+            Output::Register => self.upstream.register(turn),
 
-            Event::ToConsole(news) => self.upstream.send_to_console(&news),
-            Event::ToDaemon(report) => self.upstream.send_to_daemon(&report),
-            Event::Span(mark, at, phase, rank) => self.upstream.mark(mark, at, phase, rank),
-            Event::GoPassedOn(at) => self.upstream.go_passed_on(at),
-            Event::Spans { child, tree_index, times, spans } => {
-                self.upstream.take_spans(turn, (child, tree_index), times, spans);
+            Output::Links(output) => self.perform_of_links(output),
+            Output::Stdio(output) => self.perform_of_stdio(output),
+            Output::Ranks(output) => self.perform_of_ranks(output),
+            Output::Clients(input) => self.pmi.give(turn, input),
+            Output::Listen => {
+                let port = self.pmi.go(turn);
+                turn.report(Event::Listening(port));
             }
-            Event::TraceEnds => self.upstream.end_trace(turn),
-
-            Event::Links(event) => self.deliver_to_links(event),
-            Event::Stdio(event) => self.deliver_to_stdio(event),
-
-            Event::Pmi(rank, client, pmi) => self.pmi.connect(turn, (rank, client), pmi),
-            Event::Clients(input) => self.pmi.give(turn, input),
-
-            Event::Spawn(caller, spawn) => spawning::ask(turn, caller, &spawn),
-
-            Event::SignalAll(signal) => {
-                self.ending.signal(turn, &mut self.ranks, (signal, SignalTarget::Group));
-            }
-            Event::ToRemove(registered) => {
-                self.ending.register(turn, &mut self.ranks, registered);
-            }
-            Event::Started(pid, begin) => {
-                self.ending.remember(turn, &mut self.ranks, (pid, begin));
-            }
-
-            Event::Signal(rank, signal) => self.ranks.signal_one(rank, signal),
-            Event::Speaks => self.ranks.note_pmi_use(),
-            Event::Aborts(rank) => self.ranks.note_abort(rank),
-            Event::Leaves => self.ranks.release_adopted(turn),
-            Event::OutputEnded(rank) => self.ranks.end_output(turn, rank),
-            Event::Unkillable(pid) => self.ranks.lose(turn, pid),
-            Event::ReadMarks(rank) => self.read_marks(rank),
-            Event::MarkTaken(rank) => self.ranks.grant_mark(rank),
-            Event::Staged(problem) => self.ranks.get_ready(turn, problem, self.links.staging()),
-
-            Event::Bound(first, bindings) => self.common.job.worlds.bind(first, bindings),
-            Event::Going => self.go(),
-            Event::Registered => {
-                turn.post(Input::Registered);
-                self.ranks.report_all(turn);
-                self.pmi.give(turn, clients::Input::DaemonReplaced);
-            }
-            Event::Ended(rank) => self.rank_ended(rank),
-            Event::Retired(rank) => {
-                self.pmi.tell(turn, FromJob::Removed(rank));
-                self.stdio.remove(rank);
-            }
-            Event::Killing => {
-                self.links.stop_staging();
-                self.ranks.stop_starting();
-                self.stdio.prepare_end(turn);
-            }
-            Event::WorldOver(first) => self.forget_world(first),
-            Event::Grow(from, host_slices) => self.grow(from, host_slices),
-            Event::Restart => self.restart(),
-            Event::Order(order) => self.carry_out(order),
-
-            Event::Reap => self.reap(),
-            Event::Over(code) => self.over = Some(code),
+            Output::Ending(input) => self.ending.give(turn, &mut self.ranks, input),
+            Output::Reap => self.reap(),
+            Output::PassOn => self.pass_on(),
+            Output::Log(level, text) => log::log!(level_of(level), "{text}"),
         }
     }
 
-    fn deliver_to_links(&mut self, event: ForLinks) {
+    fn pass_on(&mut self) {
+        let descriptors = self.common.handed_over.pop_front();
         let turn = &mut self.common.turn();
-        match event {
+        match descriptors {
+            Some(Descriptors::Pipes(rank, pipes)) => self.stdio.add(rank, *pipes),
+            Some(Descriptors::Pmi(rank, client, pmi)) => {
+                self.pmi.connect(turn, (rank, client), pmi);
+            }
+            Some(Descriptors::Link(connection, hello)) => {
+                self.links.adopt(turn, connection, &hello);
+            }
+            None => {}
+        }
+    }
+
+    fn perform_of_links(&mut self, output: ForLinks) {
+        let turn = &mut self.common.turn();
+        match output {
             ForLinks::Up(message) => self.links.send_up(message),
-            ForLinks::UpIfRoom(message) => self.links.send_up_if_room(&message),
             ForLinks::Down(tree_index, message) => self.links.send_down(tree_index, &message),
             ForLinks::DownNow(tree_indices, command) => {
-                self.links.send_down_now(&tree_indices, &command)
+                self.links.send_down_now(&tree_indices, &command);
             }
+            ForLinks::DownAll(command) => self.links.send_down_all(&command),
             ForLinks::Bytes(to, kind, bytes) => self.links.send_bytes(to, kind, &bytes),
-            ForLinks::Connected(connection, hello) => self.links.adopt(turn, connection, &hello),
-            ForLinks::Broken(end, problem) => self.links.break_off(turn, end, problem),
-            ForLinks::DaemonGone => {
-                self.pmi.give(turn, clients::Input::Meeting(mpd_meeting::Input::DaemonLost));
-                self.links.daemon_gone(turn);
-            }
+            ForLinks::Close(end) => self.links.close(end),
+            ForLinks::Join(tree_indices) => self.links.join(turn, &tree_indices),
+            ForLinks::Listed(files, more) => self.links.take_list(turn, files, more),
+            ForLinks::Lacks(tree_index, files) => self.links.take_lacks(tree_index, files),
+            ForLinks::File(bytes) => self.links.take_piece(turn, &bytes),
+            ForLinks::StopSending(tree_index) => self.links.stop_sending(tree_index),
+            ForLinks::StopStaging => self.links.stop_staging(),
         }
     }
 
-    fn deliver_to_stdio(&mut self, event: ForStdio) {
+    fn perform_of_stdio(&mut self, output: ForStdio) {
         let turn = &mut self.common.turn();
-        match event {
-            ForStdio::Pipes(rank, pipes) => self.stdio.add(rank, *pipes),
+        match output {
             ForStdio::Stdin(bytes) => self.stdio.take_bytes(turn, &bytes),
             ForStdio::StdinPiece(bytes) => self.stdio.take_encoded(turn, &bytes),
+            ForStdio::SwitchStdin(ranks) => self.stdio.take_input(turn, &Stdin::Switch(ranks)),
             ForStdio::StdinCredit(tree_index, bytes) => {
-                self.stdio.grant_input(turn, tree_index, bytes)
+                self.stdio.grant_input(turn, tree_index, bytes);
             }
             ForStdio::StdinUnwanted(tree_index, switches) => {
                 self.stdio.end_child_input(turn, tree_index, switches);
@@ -123,119 +89,69 @@ impl Process {
                 self.stdio.take_flow(turn, (tree_index, stream), &bytes);
             }
             ForStdio::OutputCredit(stream, bytes) => self.stdio.grant(stream, bytes),
-            ForStdio::LookAt(stream, ranks) => self.stdio.take_question(turn, stream, &ranks),
-            ForStdio::Looked(answer) => self.stdio.take_answer(turn.job, answer),
             ForStdio::FlowDrained(tree_index) => self.stdio.child_drained(tree_index),
             ForStdio::ChildJoined(tree_index) => self.stdio.add_child(turn, tree_index),
             ForStdio::ChildrenGone(tree_index) => self.stdio.lose_child(turn, tree_index),
+            ForStdio::LookAt(stream, ranks) => self.stdio.take_question(turn, stream, &ranks),
+            ForStdio::Looked { child, stream, behind, others } => {
+                let answer = Answer { child: Some(child), stream, behind, others };
+                self.stdio.take_answer(turn.job, answer);
+            }
+            ForStdio::CountOutput => self.stdio.report_written(turn),
+            ForStdio::Label(format) => self.stdio.relabel(turn, format),
+            ForStdio::Go => self.stdio.go(turn),
+            ForStdio::PrepareWorld(world, parts) => {
+                self.stdio.prepare_world(turn, &world, &parts);
+            }
             ForStdio::Begun(ranks) => self.stdio.expect(turn, ranks),
             ForStdio::Running(pids) => self.stdio.note_running(turn, &pids),
-            ForStdio::CountOutput => self.stdio.report_written(turn),
+            ForStdio::Ended(rank) => self.stdio.rank_ended(turn, rank),
+            ForStdio::Remove(rank) => self.stdio.remove(rank),
+            ForStdio::Unreported(ranks) => self.stdio.end_unreported(ranks),
+            ForStdio::ForgetWorld(world) => self.stdio.forget_world(turn, world),
             ForStdio::Asked(ranks) => self.stdio.expect_answers(turn, &ranks),
             ForStdio::Mark(rank, after, text) => self.stdio.add_mark(rank, (after, text)),
             ForStdio::MarksRead(rank) => self.stdio.marks_read(turn, rank),
-            ForStdio::Unreported(ranks) => self.stdio.end_unreported(ranks),
+            ForStdio::PrepareEnd => self.stdio.prepare_end(turn),
+            ForStdio::Drain => self.stdio.start_draining(turn),
+            ForStdio::Discard => self.stdio.discard(),
         }
     }
 
-    /// Carries out a user's order to the job.
-    fn carry_out(&mut self, order: JobOrder) {
+    fn perform_of_ranks(&mut self, output: ForRanks) {
         let turn = &mut self.common.turn();
-        match order {
-            JobOrder::Kill => self.pump.post(Input::Kill),
-            JobOrder::Signal { signal, single: false } => self.pump.post(Input::Signal(signal)),
-            JobOrder::Signal { signal, single: true } => {
-                self.pump.post(Input::SignalProcesses(signal));
+        match output {
+            ForRanks::Staged(problem) => self.ranks.get_ready(turn, problem, self.links.staging()),
+            ForRanks::Go => self.ranks.go(turn),
+            ForRanks::Prepare(first, is_known) => self.ranks.prepare_world(turn, first, is_known),
+            ForRanks::StartWorld(first) => self.ranks.start_world(first),
+            ForRanks::EndWorld(first) => {
+                // What the ranks use is noted before they are killed.
+                let started = self.ranks.end_world(turn, first);
+                if !started.is_empty() {
+                    let kill = Ending::Signal(libc::SIGKILL, SignalTarget::Groups(started));
+                    self.ending.give(turn, &mut self.ranks, kill);
+                }
             }
-            JobOrder::Grow { count } => spawning::grow(turn, count),
-            JobOrder::Retire { count } => self.pump.post(Input::Retire(count)),
-            JobOrder::Label { format } => self.stdio.relabel(turn, format),
-            JobOrder::SwitchStdin { ranks } => self.stdio.take_input(turn, &Stdin::Switch(ranks)),
-        }
-    }
-
-    /// The ranks of this host are about to be started.
-    fn go(&mut self) {
-        let turn = &mut self.common.turn();
-        self.upstream.go(turn);
-        self.stdio.go(turn);
-        self.ending.give(turn, &mut self.ranks, Ending::Going);
-        self.common.job.pmix_port = self.pmi.go(turn);
-    }
-
-    /// Sends the state of the machine to the daemon, for a user.
-    fn report_state(&mut self, request: u32) {
-        for (text, more) in state::pieces(&self.pump) {
-            self.upstream.send_to_daemon(&ManagerReport::State { request, text, more });
-        }
-    }
-
-    /// Output of a debugged rank was read, and marks that belong into it may have come.
-    fn read_marks(&mut self, rank: Rank) {
-        let turn = &mut self.common.turn();
-        self.ranks.read_shim(turn, rank);
-        turn.report(ForStdio::MarksRead(rank));
-    }
-
-    // ----- what changes the job -----
-
-    /// Adds a spawned world that is to be started here or in the subtree.
-    pub(super) fn prepare_world(&mut self, announced: Announced) {
-        let preput = announced.order.as_ref().map(SpawnOrder::preput).unwrap_or_default();
-        let is_known = announced.order.is_some();
-        let world = World::announced(announced, (&self.common.job.spec, &self.common.job.order));
-        let (first, numbers, parts) = (world.numbers.first, world.numbers, world.parts.clone());
-        self.ending.add_world(self.common.clock.now(), &world.kvsname);
-        self.common.job.worlds.insert(world);
-        let turn = &mut self.common.turn();
-        self.pmi.tell(turn, FromJob::Prepare(first, preput));
-        self.stdio.prepare_world(turn, &numbers, &parts);
-        self.ranks.prepare_world(turn, first, is_known);
-    }
-
-    fn rank_ended(&mut self, rank: Rank) {
-        let turn = &mut self.common.turn();
-        self.pmi.tell(turn, FromJob::Ended(rank));
-        self.stdio.rank_ended(turn, rank);
-    }
-
-    /// Removes a spawned world whose ranks have ended.
-    fn forget_world(&mut self, first: Rank) {
-        let turn = &mut self.common.turn();
-        if let Some(world) = turn.job.worlds.of(first) {
-            self.stdio.forget_world(turn, world.numbers);
-            if !world.here.is_empty() {
-                self.upstream.send_to_daemon(&ManagerReport::Forgotten { first });
+            ForRanks::ForgetWorld(first) => self.ranks.forget_world(first),
+            ForRanks::StopStarting => self.ranks.stop_starting(),
+            ForRanks::Signal(rank, signal) => self.ranks.signal_one(rank, signal),
+            ForRanks::Resize(columns, lines) => self.ranks.resize(turn, (columns, lines)),
+            ForRanks::Debug(ranks, line) => self.ranks.command(turn, &ranks, &line),
+            ForRanks::ReleaseCrashed => self.ranks.release_crashed(),
+            ForRanks::ReadMarks(rank) => {
+                self.ranks.read_shim(turn, rank);
+                turn.report(ForStdio::MarksRead(rank));
             }
+            ForRanks::MarkTaken(rank) => self.ranks.grant_mark(rank),
+            ForRanks::Reconnect => self.ranks.reconnect(turn),
+            ForRanks::Speaks => self.ranks.note_pmi_use(),
+            ForRanks::Aborts(rank) => self.ranks.note_abort(rank),
+            ForRanks::Leaves => self.ranks.release_adopted(turn),
+            ForRanks::OutputEnded(rank) => self.ranks.end_output(turn, rank),
+            ForRanks::Unkillable(pid) => self.ranks.lose(turn, process_of(pid)),
+            ForRanks::ReportAll => self.ranks.report_all(turn),
         }
-        self.ranks.forget_world(first);
-        self.pmi.tell(&mut self.common.turn(), FromJob::Forget(first));
-        self.common.job.worlds.remove(first);
-    }
-
-    /// Adds hosts that join the job. A host that has joined last knows some of them already.
-    fn grow(&mut self, from: u32, host_slices: Vec<HostSlice>) {
-        let hosts = &mut self.common.job.order.host_slices;
-        let known = hosts.len();
-        if let Err(e) = hosts.join(from, host_slices) {
-            return log::error!("hosts cannot join: {e}");
-        }
-        let turn = &mut self.common.turn();
-        self.links.grow(turn, known);
-        if turn.job.is_root() {
-            spawning::announce_growth(turn, known);
-        }
-    }
-
-    /// Prepares another start of all programs, none of which runs. Their shared state is made again.
-    fn restart(&mut self) {
-        let kvsname = &self.common.job.order.kvsname;
-        if let Some(kvsname) = self.common.job.worlds.restart(kvsname) {
-            self.ending.add_world(self.common.clock.now(), kvsname);
-        }
-        let turn = &mut self.common.turn();
-        self.pmi.tell(turn, FromJob::Restart);
-        self.ranks.reconnect(turn);
     }
 
     // ----- children -----
@@ -255,8 +171,11 @@ impl Process {
                 Dead::Child(pid) => self.reap_one(pid),
                 dead @ (Dead::None | Dead::NoChildren) => {
                     if !self.ranks.has_adopted() {
-                        let turn = &mut self.common.turn();
-                        self.ending.all_are_reaped(turn, &mut self.ranks, dead);
+                        let input = match dead {
+                            Dead::NoChildren => Ending::NoChild,
+                            Dead::None | Dead::Child(_) => Ending::NoDeadChild,
+                        };
+                        self.ending.give(&mut self.common.turn(), &mut self.ranks, input);
                     }
                     return;
                 }
@@ -266,7 +185,7 @@ impl Process {
 
     fn reap_one(&mut self, pid: Pid) {
         let turn = &mut self.common.turn();
-        self.ending.forget(turn, &mut self.ranks, pid);
+        self.ending.give(turn, &mut self.ranks, Ending::Ended(number_of(pid)));
         if let Some(rank) = self.ranks.of_pid(pid) {
             // The last requests count: the rank may have finalized just before its end.
             self.pmi.read_to_the_end(turn, rank);

@@ -9,19 +9,20 @@ use anyhow::{Context, Result};
 use log::LevelFilter;
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token};
-use mpd_io::clock::Clock;
+use mpd_io::clock::{Clock, wall};
 use mpd_io::process::cgroup::Cgroup;
 use mpd_io::process::oom;
 use mpd_io::process::signals::Signals;
 use mpd_joblink::Timing;
+use mpd_manager::{News, Sign, Trace};
 use mpd_wire::message::StartJob;
 use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::Pid;
 
-use super::links::{Branches, Config, News};
+use super::links::{Branches, Config};
 use super::tokens::{FIRST_LINK, SIGNALS};
-use super::upstream::{Daemon, Trace};
+use super::upstream::Daemon;
 use crate::limits;
 use crate::notes::Notes;
 
@@ -95,6 +96,7 @@ pub(super) struct Means {
     /// News of the parent that arrived before the specification.
     pub(super) early: Vec<News>,
     pub(super) trace: Trace,
+    pub(super) sign: Sign,
     pub(super) parent: Pid,
     pub(super) readiness: Option<i16>,
     pub(super) notes: Notes,
@@ -123,7 +125,8 @@ impl Means {
         poll.registry().register(&mut SourceFd(&fd), Token(SIGNALS), Interest::READABLE)?;
         daemon.watch(poll.registry())?;
         let clock = Clock::start();
-        let trace = Trace::start(began, clock.now());
+        let trace = Trace::start(began, wall(), clock.now());
+        let sign = Sign::new(clock.now());
         let early = Vec::new();
         let cgroup = cgroup.map(Rc::new);
         Ok(Self {
@@ -136,6 +139,7 @@ impl Means {
             daemon,
             early,
             trace,
+            sign,
             parent,
             readiness,
             notes,

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mio::Events;
+use mpd_manager::News;
 use mpd_wire::job::MAX_SPEC;
 use mpd_wire::message::{Down, ManagerOrder, ManagerReport, Phase};
 
-use super::links::{LinkEnd, News};
+use super::links::LinkEnd;
 use super::means::Means;
 use super::upstream::DaemonMessage;
 
@@ -27,7 +28,9 @@ pub(super) fn specification(means: &mut Means) -> Result<Option<Vec<u8>>> {
             return Ok(None);
         }
         let now = means.clock.now();
-        let _ = means.daemon.give_sign(now);
+        if means.sign.is_due(now) {
+            report(means, &ManagerReport::Begun);
+        }
         means.branches.turn(means.poll.registry(), now);
         while let Some(news) = means.branches.pop() {
             match news {
@@ -88,8 +91,7 @@ fn serve_daemon(means: &mut Means) -> Continue {
             DaemonMessage::Order(ManagerOrder::Kill) => return Continue::No,
             DaemonMessage::Order(ManagerOrder::State { request }) => {
                 let text = "waiting for the specification of the job".to_owned();
-                means.daemon.report(&ManagerReport::State { request, text, more: false });
-                means.daemon.flush();
+                report(means, &ManagerReport::State { request, text, more: false });
             }
             DaemonMessage::Order(order) => log::debug!("no use before the start: {order:?}"),
         }
@@ -97,9 +99,16 @@ fn serve_daemon(means: &mut Means) -> Continue {
     Continue::Yes
 }
 
+/// Sends a report to the daemon, which is a sign, too.
+fn report(means: &mut Means, report: &ManagerReport) {
+    means.sign.given();
+    means.daemon.report(report);
+    means.daemon.flush();
+}
+
 fn wait(means: &mut Means, events: &mut Events) -> Result<()> {
     let busy = means.branches.has_work() || means.daemon.has_work();
-    let deadlines = [means.branches.next_deadline(), means.daemon.next_sign()];
+    let deadlines = [means.branches.next_deadline(), means.sign.at()];
     let until = deadlines.into_iter().flatten().min().map(|at| means.clock.until(at));
     let wait = if busy { Some(Duration::ZERO) } else { until };
     match means.poll.poll(events, wait) {

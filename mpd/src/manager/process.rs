@@ -1,16 +1,14 @@
-//! The manager's process: its owners, and the routes of events between them and the machine.
+//! The manager's process: its owners, and the node that decides.
 
 use mio::event::Event as Ready;
 use mpd_io::process::signals::Signals;
-use mpd_job::manager::Manager;
-use mpd_machine::Pump;
 use mpd_wire::Rank;
 
 use super::context::Common;
 use super::ending::Ending;
-use super::event::Event;
 use super::links::Links;
 use super::pmi::Pmi;
+use super::queues::Queues;
 use super::ranks::{RankDescriptor, Ranks};
 use super::stdio::Stdio;
 use super::tokens::{ADOPTED, CONSOLE, DAEMON, SIGNALS};
@@ -21,15 +19,12 @@ pub(super) struct Process {
     pub(super) common: Common,
     pub(super) signals: Signals,
     pub(super) signalled: bool,
-    pub(super) pump: Pump<Manager>,
     pub(super) upstream: Upstream,
     pub(super) links: Links,
     pub(super) ranks: Ranks,
     pub(super) stdio: Stdio,
     pub(super) pmi: Pmi,
     pub(super) ending: Ending,
-    /// The exit code, once everything is over.
-    pub(super) over: Option<u8>,
 }
 
 impl Process {
@@ -37,8 +32,8 @@ impl Process {
     pub(super) fn mark(&mut self, event: &Ready) {
         let (token, has_ended) = (event.token().0, event.is_read_closed());
         match token {
-            DAEMON => self.upstream.mark_daemon(),
-            CONSOLE => self.upstream.mark_console(),
+            DAEMON => self.upstream.daemon.ready = true,
+            CONSOLE => self.upstream.console.ready = true,
             SIGNALS => self.signalled = true,
             ADOPTED => self.ranks.mark_adopted(),
             _ if self.pmi.mark_pmix(token, event.is_readable(), has_ended) => {}
@@ -64,17 +59,13 @@ impl Process {
         }
     }
 
-    /// Delivers the reported events. Gives each input to the machine and performs each output before the next one.
+    /// Performs the outputs of the node until nothing is left.
     pub(super) fn settle(&mut self) {
         loop {
-            match self.common.events.pop_front() {
-                Some(Event::Input(input)) => self.pump.post(input),
-                Some(event) => self.deliver(event),
-                None => match self.pump.next(self.common.clock.now()) {
-                    Some(output) => self.route(output),
-                    None => return,
-                },
-            }
+            let queues = Queues { upstream: &self.upstream, links: &self.links };
+            let now = self.common.clock.now();
+            let Some(output) = self.common.node.next(now, &queues) else { return };
+            self.perform(output);
         }
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use mio::Events;
-use mpd_clients::Room;
 use mpd_job::manager::Input;
-use mpd_wire::message::Class;
 
+use super::context::Common;
 use super::process::Process;
+use super::queues::Queues;
 
 impl Process {
     /// Runs the loop until the job is over and all messages are sent.
@@ -19,7 +19,7 @@ impl Process {
         // Prepared messages are sent before the first wait. Waiting data is read before the first deadline is
         // checked.
         let mut pause = Some(Duration::ZERO);
-        while self.over.is_none() || self.upstream.waits() || !self.links.is_quiet() {
+        while !self.is_over() {
             match self.common.poll.poll(&mut events, pause) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 result => result.context("cannot wait for events")?,
@@ -32,20 +32,31 @@ impl Process {
             }
             pause = wait(&self);
         }
-        let code = self.over.unwrap_or(mpd_wire::job::exit::SUITE);
-        self.upstream.end(code, self.links.is_unlinked());
-        let Self { common, signals, pump, upstream, links, ranks, stdio, pmi, ending, .. } = self;
+        let code = self.common.node.over().unwrap_or(mpd_wire::job::exit::SUITE);
+        self.upstream.end(code, self.common.node.is_unlinked());
+        let Self { common, signals, upstream, links, ranks, stdio, pmi, ending, .. } = self;
+        let Common { poll, clock, null, node, handed_over } = common;
         // This completes a recording.
-        drop(pump);
+        drop(node);
         // The kernel closes and frees all else at once when this process exits now.
-        std::mem::forget((common, signals, upstream, links, ranks, stdio, pmi, ending));
+        std::mem::forget((poll, clock, null, handed_over));
+        std::mem::forget((signals, upstream, links, ranks, stdio, pmi, ending));
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Whether the job is over and all messages are sent.
+    fn is_over(&self) -> bool {
+        let node = &self.common.node;
+        let waits = self.upstream.console.waits()
+            || (node.awaits_daemon() && self.upstream.daemon.waits())
+            || !self.links.is_quiet();
+        node.over().is_some() && !waits
     }
 }
 
 /// Control first, then PMI, then output, then deadlines, then sending. All reports of a stage are delivered and
 /// handled before the next stage.
-const STAGES: [fn(&mut Process); 27] = [
+const STAGES: [fn(&mut Process); 26] = [
     |p| p.upstream.serve_console(&mut p.common.turn()),
     |p| p.upstream.serve_daemon(&mut p.common.turn()),
     |p| p.links.serve(&mut p.common.turn()),
@@ -61,11 +72,13 @@ const STAGES: [fn(&mut Process); 27] = [
     serve_pmi,
     |p| p.pmi.flush(&mut p.common.turn()),
     |p| p.stdio.serve_sources(&mut p.common.turn()),
-    |p| p.pump.handle_timeout(p.common.clock.now()),
+    |p| {
+        let queues = Queues { upstream: &p.upstream, links: &p.links };
+        p.common.node.handle_timeout(p.common.clock.now(), &queues);
+    },
     |p| p.ending.expire(&mut p.common.turn(), &mut p.ranks),
     |p| p.ranks.expire(&mut p.common.turn(), !p.ending.is_busy()),
     |p| p.pmi.expire(&mut p.common.turn()),
-    |p| p.upstream.expire(&mut p.common.turn()),
     |p| p.stdio.expire(&mut p.common.turn()),
     |p| p.stdio.serve_flows(&mut p.common.turn()),
     flush_machine,
@@ -89,11 +102,10 @@ fn wait(process: &Process) -> Option<Duration> {
         return Some(Duration::ZERO);
     }
     let deadlines = [
-        process.pump.machine().poll_timeout(),
+        process.common.node.poll_timeout(),
         process.ending.next_deadline(),
         process.ranks.next_deadline(),
         process.pmi.next_deadline(),
-        process.upstream.next_deadline(),
         process.stdio.next_deadline(),
         process.links.next_deadline(),
     ];
@@ -113,17 +125,9 @@ fn take_signals(process: &mut Process) {
     }
 }
 
-/// Serves the clients of PMI. What they send to the user and to other hosts must not fill the queues there.
 fn serve_pmi(process: &mut Process) {
-    const MAX_TEXTS: usize = 256 * 1024;
-    const MAX_EVENTS: usize = 16 * 1024 * 1024;
-    let texts = match process.common.job.is_root() {
-        true => process.upstream.console_waiting(),
-        false => process.links.most_queued(Class::Control),
-    };
-    let events = process.links.most_queued(Class::Collective);
-    let room =
-        Room { texts: MAX_TEXTS.saturating_sub(texts), events: MAX_EVENTS.saturating_sub(events) };
+    let queues = Queues { upstream: &process.upstream, links: &process.links };
+    let room = process.common.node.room(&queues);
     process.pmi.serve(&mut process.common.turn(), room);
 }
 
@@ -132,7 +136,7 @@ fn serve_pmi(process: &mut Process) {
 fn flush_machine(process: &mut Process) {
     loop {
         let now = process.common.clock.now();
-        process.pump.end_turn(now);
+        process.common.node.end_turn(now);
         process.settle();
         if !process.pmi.has_answers() {
             break;
@@ -144,7 +148,8 @@ fn flush_machine(process: &mut Process) {
 }
 
 fn review_drain(process: &mut Process) {
-    let is_all_up = process.links.is_all_up(&process.common.job);
+    let queues = Queues { upstream: &process.upstream, links: &process.links };
+    let is_all_up = process.common.node.is_all_up(&queues);
     process.stdio.review_drain(&mut process.common.turn(), is_all_up);
 }
 

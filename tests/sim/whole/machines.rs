@@ -1,5 +1,5 @@
-//! The machines of a simulated manager, and the glue between them: what `mpd/src/manager/route.rs` and `deliver.rs` do for
-//! the real one. There is no output of ranks, so a drain ends at once.
+//! The machines of a simulated manager, and the glue between them: what the node of `libs/manager/` does for the real
+//! one. There is no output of ranks, so a drain ends at once.
 
 use std::collections::BTreeMap;
 

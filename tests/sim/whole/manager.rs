@@ -7,7 +7,7 @@ use mpd_job::manager::LinkEnd;
 use mpd_joblink::{Frame, JobLinkMessage};
 use mpd_machine::Time;
 use mpd_placement::locality::Topology;
-use mpd_wire::job::JobSpec;
+use mpd_wire::job::{Bytes, JobSpec};
 use mpd_wire::message::{Down, JobInput, JobNews, ManagerOrder, ManagerReport, StartJob, TreeKind};
 use mpd_wire::{Instance, Rank};
 
@@ -119,6 +119,14 @@ impl HostFacts for Facts {
 
     fn user(&self) -> u32 {
         USER
+    }
+
+    fn architecture(&self) -> &str {
+        "x86_64"
+    }
+
+    fn read(&self, _: &[u8]) -> Result<Bytes, String> {
+        Err("there are no files".to_owned())
     }
 }
 

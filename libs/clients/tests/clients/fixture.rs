@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use mpd_placement::locality::Topology;
-use mpd_wire::job::{Argset, Cookie, HostSlice, HostSlices, JobKey, JobSpec};
+use mpd_wire::job::{Argset, Bytes, Cookie, HostSlice, HostSlices, JobKey, JobSpec};
 use mpd_wire::message::{HostLimits, StartJob};
 use mpd_wire::{DaemonName, Instance, JobId, RankSet};
 
@@ -27,6 +27,14 @@ impl HostFacts for TestHost {
 
     fn user(&self) -> u32 {
         USER
+    }
+
+    fn architecture(&self) -> &str {
+        "x86_64"
+    }
+
+    fn read(&self, _: &[u8]) -> Result<Bytes, String> {
+        Err("there are no files".to_owned())
     }
 }
 

@@ -18,17 +18,16 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use mpd_clients::FromJob;
-use mpd_ending::{self as machine, Input, Level, Output, SignalTarget, names_of};
+use mpd_ending::{self as machine, Input, Level, Output, names_of};
 use mpd_io::clean_up::ipc;
 use mpd_io::clean_up::leftovers::clocks;
 use mpd_io::clean_up::registered;
 use mpd_io::clean_up::shm;
 use mpd_io::process::cgroup::Cgroup;
 use mpd_io::process::signals;
-use mpd_io::process::tree::{self, Dead};
+use mpd_io::process::tree;
 use mpd_io::ring::rundir::RunDir;
 use mpd_job::manager::Input as JobInput;
-use mpd_leftovers::record::Registered;
 use mpd_machine::Time;
 use mpd_wire::Rank;
 use mpd_wire::job::{JobSpec, OnFailure};
@@ -39,7 +38,7 @@ pub(super) use self::clean_up::Elsewhere;
 use self::clean_up::{CleanUp, beginning};
 use self::groups::Groups;
 use super::context::Turn;
-use super::event::Event;
+use super::event::{Event, ForRanks};
 use super::ranks::Ranks;
 use crate::notes::Notes;
 use crate::users::Helper;
@@ -131,50 +130,6 @@ impl Ending {
         self.machine.handle(now, Input::World(kvsname.to_owned()));
     }
 
-    /// A process of the job was started; its begin in milliseconds since boot, if that is known.
-    pub(super) fn remember(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ranks: &mut Ranks,
-        (pid, begin): (Pid, Option<u64>),
-    ) {
-        self.give(turn, ranks, Input::Started(number_of(pid), begin));
-    }
-
-    /// Notes a process that is about to be reaped.
-    pub(super) fn forget(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks, pid: Pid) {
-        self.give(turn, ranks, Input::Ended(number_of(pid)));
-    }
-
-    /// No child is left to reap, and no adopted process.
-    pub(super) fn all_are_reaped(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks, dead: Dead) {
-        let input = match dead {
-            Dead::NoChildren => Input::NoChild,
-            Dead::None | Dead::Child(_) => Input::NoDeadChild,
-        };
-        self.give(turn, ranks, input);
-    }
-
-    /// Sends a signal to all ranks that run here.
-    pub(super) fn signal(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ranks: &mut Ranks,
-        (signal, target): (i32, SignalTarget),
-    ) {
-        self.give(turn, ranks, Input::Signal(signal, target));
-    }
-
-    /// Notes what a program has registered for removal at the end of the job.
-    pub(super) fn register(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ranks: &mut Ranks,
-        registered: Registered,
-    ) {
-        self.give(turn, ranks, Input::Register(registered));
-    }
-
     /// Reads the findings of the helper.
     pub(super) fn receive_helper(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks) {
         while let Some(helper) = &mut self.helper
@@ -214,7 +169,7 @@ impl Ending {
             Output::Unfreeze => self.unfreeze(),
             Output::KillGroup => self.cgroup.iter().for_each(|group| group.kill()),
             Output::PauseSearch => ranks.pause_search(),
-            Output::Reap => turn.report(Event::Reap),
+            Output::Reap => turn.report(mpd_manager::Output::Reap),
 
             Output::StopHelper => self.helper = None,
 
@@ -237,7 +192,7 @@ impl Ending {
             Output::TreeStopped => turn.post(JobInput::TreeStopped),
             Output::TreeGone => turn.post(JobInput::TreeGone),
             Output::LeftRunning(pids) => turn.post(JobInput::LeftRunning(names(&pids))),
-            Output::Unkillable(pid) => turn.report(Event::Unkillable(process_of(pid))),
+            Output::Unkillable(pid) => turn.report(ForRanks::Unkillable(pid)),
             Output::SignalRefused(signal, pids) => {
                 let problem = format!("cannot send {} to {}", signals::name(signal), names(&pids));
                 turn.post(JobInput::SignalRefused(problem));
@@ -289,10 +244,10 @@ fn names(pids: &[machine::Pid]) -> String {
     names_of(pids, |pid| tree::describe(process_of(pid)))
 }
 
-fn number_of(process: Pid) -> machine::Pid {
+pub(super) fn number_of(process: Pid) -> machine::Pid {
     machine::Pid(process.as_raw())
 }
 
-const fn process_of(machine::Pid(number): machine::Pid) -> Pid {
+pub(super) const fn process_of(machine::Pid(number): machine::Pid) -> Pid {
     Pid::from_raw(number)
 }

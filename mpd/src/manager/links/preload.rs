@@ -9,15 +9,16 @@ use mpd_io::files::digest::Hashing;
 use mpd_io::files::logging::plain;
 use mpd_io::process::locate;
 use mpd_job::manager::Input;
+use mpd_manager::News;
 use mpd_wire::Rank;
 use mpd_wire::job::{Digest, Failure};
 use mpd_wire::message::{Class, Down, MAX_PRELOADS, Phase, Preload, TreeKind, Up};
 
 use super::Links;
-use super::branches::{LinkEnd, News};
+use super::branches::LinkEnd;
 use super::staging::{DIRECTORY, Reading, Sender, Staged, Staging, cannot_write, create};
 use crate::manager::context::{Job, Turn};
-use crate::manager::event::Event;
+use crate::manager::event::{Event, ForRanks};
 
 /// Most bytes of files that wait for one link.
 const WINDOW: usize = 256 * 1024;
@@ -40,10 +41,10 @@ impl Links {
                 // The problem is reported for each world.
                 log::error!("{problem}");
             }
-            return early.into_iter().for_each(|news| self.take_news(turn, news));
+            return early.into_iter().for_each(|news| turn.report(Event::News(news)));
         }
         if !job.spec.preload || job.order.host_slices.len() == 1 || problem.is_some() {
-            return turn.report(Event::Staged(problem));
+            return turn.report(ForRanks::Staged(problem));
         }
         turn.begin(Phase::Preload, None);
         let mut staging = Staging::default();
@@ -51,7 +52,7 @@ impl Links {
             staging.unread = (0..job.spec.argsets.len()).collect();
         }
         self.staging = Some(staging);
-        early.into_iter().for_each(|news| self.take_news(turn, news));
+        early.into_iter().for_each(|news| turn.report(Event::News(news)));
     }
 
     /// Whether pieces can be read or sent without waiting.
@@ -72,7 +73,7 @@ impl Links {
         if turn.job.is_root()
             && let Some(news) = staging.report(turn.now())
         {
-            turn.send_to_console(news);
+            turn.report(news);
         }
         let is_over = staging.has_all_files() && !std::mem::replace(&mut staging.complete, true);
         self.staging = Some(staging);
@@ -80,7 +81,7 @@ impl Links {
             Err(failure) => self.give_up_staging(turn, failure),
             Ok(()) if is_over => {
                 turn.end(Phase::Preload, None);
-                turn.report(Event::Staged(None));
+                turn.report(ForRanks::Staged(None));
             }
             Ok(()) => {}
         }
@@ -164,7 +165,12 @@ impl Links {
     }
 
     /// Takes a part of the list from the parent, passes it on to the children, and looks for needed files here.
-    pub(super) fn take_list(&mut self, turn: &Turn<'_>, files: Vec<Preload>, more: bool) {
+    pub(in crate::manager) fn take_list(
+        &mut self,
+        turn: &Turn<'_>,
+        files: Vec<Preload>,
+        more: bool,
+    ) {
         let Some(mut staging) = self.staging.take() else { return };
         let tmpdir = turn.job.directory.as_deref().unwrap_or(Path::new(""));
         self.branches.send_down_all(&Down::Preloads { files: files.clone(), more });
@@ -197,7 +203,7 @@ impl Links {
     }
 
     /// Queues the files that a child lacks.
-    pub(super) fn take_lacks(&mut self, tree_index: usize, files: Vec<u32>) {
+    pub(in crate::manager) fn take_lacks(&mut self, tree_index: usize, files: Vec<u32>) {
         let Some(staging) = &mut self.staging else { return };
         let known = staging.files.len();
         let sender = staging.senders.entry(tree_index).or_default();
@@ -237,7 +243,7 @@ impl Links {
     }
 
     /// Writes a piece of a file from the parent.
-    pub(super) fn take_piece(&mut self, turn: &mut Turn<'_>, frame: &[u8]) {
+    pub(in crate::manager) fn take_piece(&mut self, turn: &mut Turn<'_>, frame: &[u8]) {
         let Some(staging) = &mut self.staging else { return };
         let Some((number, piece)) = frame.split_first_chunk() else { return };
         let index = u32::from_be_bytes(*number) as usize;

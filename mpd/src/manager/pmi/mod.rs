@@ -19,9 +19,10 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use mpd_clients::{
-    Accepted, Client, Clients, ConnectionId, FromClient, FromJob, Input, Job, Level, LinkOutput,
-    Output, Room,
+    Accepted, Client, Clients, ConnectionId, FromClient, Input, Job, Level, LinkOutput, Output,
+    Room,
 };
+use mpd_ending::Input as Ending;
 use mpd_machine::Time;
 use mpd_wire::Rank;
 use mpd_wire::message::Phase;
@@ -30,7 +31,7 @@ use self::listener::{Arrived, Listener};
 use self::stream::{PmiStream, PmixStream};
 use self::transfer::{ReadProgress, flush, read};
 use super::context::Turn;
-use super::event::{Event, ForLinks};
+use super::event::{Event, ForLinks, ForRanks};
 use super::pmi_socket::PmiSocket;
 use super::tokens::{FIRST_PMIX, PMIX};
 
@@ -114,11 +115,6 @@ impl Pmi {
         self.settle(turn);
     }
 
-    /// The same for an event of the job.
-    pub(super) fn tell(&mut self, turn: &mut Turn<'_>, event: FromJob) {
-        self.give(turn, Input::Job(event));
-    }
-
     /// Performs all outputs. Then it resumes the listener or reads a probed connection, until nothing is left.
     fn settle(&mut self, turn: &mut Turn<'_>) {
         loop {
@@ -148,14 +144,14 @@ impl Pmi {
                 turn.report(ForLinks::Bytes(to, kind, bytes));
             }
             Output::Links(LinkOutput::Broken(end, problem)) => {
-                turn.report(ForLinks::Broken(end, problem));
+                turn.report(Event::Broken(end, problem));
             }
             Output::Spawn(caller, spawn) => turn.report(Event::Spawn(caller, spawn)),
-            Output::Signal(rank, signal) => turn.report(Event::Signal(rank, signal)),
-            Output::Speaks => turn.report(Event::Speaks),
-            Output::Aborts(rank) => turn.report(Event::Aborts(rank)),
-            Output::Leaves => turn.report(Event::Leaves),
-            Output::ToRemove(registered) => turn.report(Event::ToRemove(registered)),
+            Output::Signal(rank, signal) => turn.report(ForRanks::Signal(rank, signal)),
+            Output::Speaks => turn.report(ForRanks::Speaks),
+            Output::Aborts(rank) => turn.report(ForRanks::Aborts(rank)),
+            Output::Leaves => turn.report(ForRanks::Leaves),
+            Output::ToRemove(registered) => turn.report(Ending::Register(registered)),
             Output::FenceBegins => turn.begin(Phase::Fence, None),
             Output::FenceEnds => turn.end(Phase::Fence, None),
             Output::Resume(number) => self.pmix_talking.push_back(number),
@@ -389,8 +385,9 @@ impl Pmi {
     }
 }
 
-const fn level_of(level: Level) -> log::Level {
+pub(super) const fn level_of(level: Level) -> log::Level {
     match level {
+        Level::Error => log::Level::Error,
         Level::Warning => log::Level::Warn,
         Level::Info => log::Level::Info,
         Level::Debug => log::Level::Debug,

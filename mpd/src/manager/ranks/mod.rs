@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mpd_clients::{Client, FromJob};
-use mpd_ending::SignalTarget;
+use mpd_ending::{Input as Ending, SignalTarget};
 use mpd_io::process::cgroup::Cgroup;
 use mpd_io::process::spawn::LowNumbers;
 use mpd_io::process::tree;
@@ -67,7 +67,7 @@ use self::starting::Starting;
 use self::table::Table;
 use super::context::Turn;
 use super::ending::groups::Groups;
-use super::event::{Event, ForStdio};
+use super::event::{Descriptors, Event, ForStdio};
 use super::pmi_socket::PmiSocket;
 use super::tokens::FIRST_RANK;
 
@@ -202,7 +202,7 @@ impl Ranks {
     pub(super) fn resize(&mut self, turn: &mut Turn<'_>, size: (u16, u16)) {
         self.size = Some(size);
         self.shims().for_each(|shim| shim.resize(size));
-        turn.report(Event::SignalAll(libc::SIGWINCH));
+        turn.report(Ending::Signal(libc::SIGWINCH, SignalTarget::Group));
     }
 
     // ----- ends -----
@@ -400,7 +400,7 @@ impl Ranks {
             let connected = shim.connect();
             let connected = connected.and_then(|pmi| PmiSocket::watch(turn.registry, token, pmi));
             match connected {
-                Ok(pmi) => turn.report(Event::Pmi(rank, Client::Debugged, pmi)),
+                Ok(pmi) => turn.hand_over(Descriptors::Pmi(rank, Client::Debugged, pmi)),
                 Err(e) => {
                     let problem = mpd_io::files::logging::plain(&e);
                     let text = format!("rank {rank}: its program will not find PMI: {problem}");

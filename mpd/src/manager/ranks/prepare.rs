@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn variables_with_the_name_of_the_callers_host_have_that_of_the_own_host_elsewhere() {
-        let mut order = crate::manager::fixture::common("true").job.order;
+        let mut order = crate::manager::fixture::common("true").node.job().order.clone();
         let given = ["HOST=h1.cluster", "HOSTNAME=h1", "OTHER=h1", "HOST=mine"];
         let given = given.map(|variable| variable.as_bytes().to_vec());
         let mut variables = given.clone();

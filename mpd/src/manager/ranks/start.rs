@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::os::fd::AsFd as _;
 
 use mpd_clients::{Client, Job, World, variables_of};
+use mpd_ending::Input as Ending;
 use mpd_io::clean_up::leftovers::BeforeStart;
 use mpd_io::files::logging::plain;
 use mpd_io::host::cpus::CpuMask;
@@ -26,7 +27,8 @@ use super::resources;
 use super::starting::Starting;
 use crate::manager::context::Turn;
 use crate::manager::ending::groups::Groups;
-use crate::manager::event::{Event, ForStdio};
+use crate::manager::ending::number_of;
+use crate::manager::event::{Descriptors, Event, ForStdio};
 use crate::manager::links::staging::Staging;
 
 /// Most ranks here that are started without low numbers for their descriptors. The copies of few descriptors take less time
@@ -283,7 +285,7 @@ impl Ranks {
             if is_first {
                 turn.begin(Phase::Run, Some(rank));
             }
-            turn.report(Event::Started(pid, begin));
+            turn.report(Ending::Started(number_of(pid), begin));
             if let Some(all) = reported {
                 let (name, host) = (turn.job.name_of(rank), &turn.job.order.host);
                 turn.post(Input::Notice(resources::report(&name, host, pid, all)));
@@ -291,8 +293,8 @@ impl Ranks {
         }
         self.table.insert(rank, process);
         let ends = ends?;
-        turn.report(ForStdio::Pipes(rank, Box::new(ends.pipes)));
-        turn.report(Event::Pmi(rank, ends.client, ends.pmi));
+        turn.hand_over(Descriptors::Pipes(rank, Box::new(ends.pipes)));
+        turn.hand_over(Descriptors::Pmi(rank, ends.client, ends.pmi));
         Ok(())
     }
 
@@ -319,8 +321,8 @@ impl Ranks {
         })?;
         turn.begin(Phase::Run, Some(RANK));
         self.table.insert(RANK, process);
-        turn.report(ForStdio::Pipes(RANK, Box::default()));
-        turn.report(Event::Pmi(RANK, Client::Adopted, pmi));
+        turn.hand_over(Descriptors::Pipes(RANK, Box::default()));
+        turn.hand_over(Descriptors::Pmi(RANK, Client::Adopted, pmi));
         // Its request for a process manager is a use of PMI.
         turn.post(Input::Initialized(RANK));
         Ok(())

@@ -181,13 +181,13 @@ impl Stdio {
     pub(super) fn offer_credit(&mut self, turn: &mut Turn<'_>) {
         if let Some(bytes) = self.feed.take_credit() {
             turn.report(match turn.job.is_root() {
-                true => Event::ToConsole(JobNews::StdinCredit { bytes }),
+                true => Event::from(JobNews::StdinCredit { bytes }),
                 false => ForLinks::Up(Up::StdinCredit { bytes }).into(),
             });
         }
         if let Some(switches) = self.feed.take_unwanted() {
             turn.report(match turn.job.is_root() {
-                true => Event::ToConsole(JobNews::StdinUnwanted),
+                true => Event::from(JobNews::StdinUnwanted),
                 false => ForLinks::Up(Up::StdinUnwanted { switches }).into(),
             });
         }

@@ -11,7 +11,7 @@ use mpd_wire::{Rank, RankSet, Stream};
 use super::Stdio;
 use super::answer::Answer;
 use crate::manager::context::{Job, Turn};
-use crate::manager::event::ForLinks;
+use crate::manager::event::{Event, ForLinks};
 
 /// Most ranges of ranks in one question or answer, so that a frame holds it. The answer about further ranks is missing.
 const MAX_RANGES: usize = 2048;
@@ -132,7 +132,7 @@ impl Stdio {
                 self.take_looks(turn.now(), stream, [(&behind, true), (&others, false)]);
             } else {
                 let (behind, others) = (bounded(&behind), bounded(&others));
-                turn.report(ForLinks::UpIfRoom(Up::Looked { stream, behind, others }));
+                turn.report(Event::UpIfRoom(Up::Looked { stream, behind, others }));
             }
         }
     }
@@ -197,7 +197,6 @@ mod tests {
 
     /// The manager at a tree index of a job of three hosts, two ranks on each.
     fn manager(tree_index: u32) -> (Common, Stdio) {
-        let mut common = fixture::common("true");
         let host_slice = |host: u32| HostSlice {
             member: DaemonName::new(&format!("h{host}")).unwrap(),
             manager: Instance::from_bytes([3; 16]),
@@ -205,8 +204,8 @@ mod tests {
             ranks: RankSet::from_ranges(vec![(2 * host, 2 * host + 1)]),
         };
         let host_slices = HostSlices::new((0..3).map(host_slice).collect(), 6).unwrap();
-        (common.job.order.host_slices, common.job.order.tree_index) = (host_slices, tree_index);
-        let (stdio, _) = Stdio::new(&common.job, None).unwrap();
+        let common = fixture::common_on("true", host_slices, tree_index);
+        let (stdio, _) = Stdio::new(common.node.job(), None).unwrap();
         (common, stdio)
     }
 
@@ -218,7 +217,8 @@ mod tests {
     fn a_question_goes_to_the_children_whose_ranks_it_is_about() {
         let (mut common, _) = manager(0);
         pass_down(&mut common.turn(), Stream::Err, &ranks("0-1,4"));
-        let sent: Vec<String> = common.events.iter().map(|event| format!("{event:?}")).collect();
+        let sent: Vec<String> =
+            fixture::events(&mut common).iter().map(|event| format!("{event:?}")).collect();
         let down = ForLinks::Down(2, Down::LookAt { stream: Stream::Err, ranks: ranks("4") });
         assert_eq!(sent, [format!("{:?}", Event::from(down))]);
     }
@@ -229,7 +229,7 @@ mod tests {
         let (stream, others) = (Stream::Out, RankSet::none());
         for (behind, known) in [("0", 0), ("2,4", 0), ("all", 0), ("2-3", 1)] {
             let (behind, others) = (ranks(behind), others.clone());
-            stdio.take_answer(&common.job, Answer { child: Some(1), stream, behind, others });
+            stdio.take_answer(common.node.job(), Answer { child: Some(1), stream, behind, others });
             assert_eq!(stdio.looks.answers.len(), known);
         }
     }
@@ -242,9 +242,10 @@ mod tests {
         }
         stdio.pass_up(&mut common.turn());
         stdio.pass_up(&mut common.turn());
-        let sent: Vec<String> = common.events.iter().map(|event| format!("{event:?}")).collect();
+        let sent: Vec<String> =
+            fixture::events(&mut common).iter().map(|event| format!("{event:?}")).collect();
         let (behind, others) = (RankSet::none(), ranks("3"));
-        let up = ForLinks::UpIfRoom(Up::Looked { stream: Stream::Out, behind, others });
-        assert_eq!(sent, [format!("{:?}", Event::from(up))]);
+        let up = Event::UpIfRoom(Up::Looked { stream: Stream::Out, behind, others });
+        assert_eq!(sent, [format!("{:?}", up)]);
     }
 }

@@ -12,7 +12,7 @@ use super::marks::{Marks, Next};
 use super::sink::{Trouble, alone, source as source_number};
 use super::trouble::after_write;
 use crate::manager::context::Turn;
-use crate::manager::event::{Event, ForLinks};
+use crate::manager::event::{Event, ForRanks};
 use crate::manager::links::LinkEnd;
 
 /// Most reads of one source before the next source is read.
@@ -103,7 +103,7 @@ impl Stdio {
             }
             Next::Mark(text) => {
                 self.take_mark(turn, rank, text);
-                turn.report(Event::MarkTaken(rank));
+                turn.report(ForRanks::MarkTaken(rank));
             }
             Next::Wait | Next::Read | Next::End => {}
         }
@@ -141,7 +141,7 @@ impl Stdio {
                 // Marks may belong between these bytes.
                 marks.was_read(&self.buffer[..n]);
                 pipes.source(stream).note_read(n);
-                return turn.report(Event::ReadMarks(rank));
+                return turn.report(ForRanks::ReadMarks(rank));
             }
             let source = pipes.source(stream);
             match result {
@@ -271,7 +271,7 @@ impl Stdio {
             self.outputs.end(rank, stream);
         }
         if is_silent {
-            turn.report(Event::OutputEnded(rank));
+            turn.report(ForRanks::OutputEnded(rank));
         }
     }
 
@@ -307,7 +307,7 @@ impl Stdio {
         let Some(flow) = self.flows.get_mut(tree_index, stream) else { return };
         if let Err(e) = flow.push(bytes) {
             let problem = format!("its manager broke the protocol: {e}");
-            turn.report(ForLinks::Broken(LinkEnd::Child(tree_index), problem));
+            turn.report(Event::Broken(LinkEnd::Child(tree_index), problem));
         }
     }
 

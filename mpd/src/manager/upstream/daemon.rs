@@ -3,7 +3,6 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mio::{Registry, Token};
@@ -11,7 +10,6 @@ use mpd_channel::hello::HELLO;
 use mpd_io::network::conn::{Conn, Filled};
 use mpd_io::process::cgroup::Cgroup;
 use mpd_io::ring::rundir::RunDir;
-use mpd_machine::Time;
 use mpd_wire::frame;
 use mpd_wire::frame::{InvalidFrame, Kind};
 use mpd_wire::hex;
@@ -19,9 +17,6 @@ use mpd_wire::job::MAX_SPEC;
 use mpd_wire::message::{JobOrder, ManagerOrder, ManagerReport, Opening, StartJob, VERSION};
 
 use crate::manager::tokens::DAEMON;
-
-/// The time after which a manager says that it has begun, if it has reported nothing else.
-const SIGN_AFTER: Duration = Duration::from_millis(500);
 
 /// How long the daemon may take to hand over a job it has already read.
 const JOB_PATIENCE_MS: u16 = 30_000;
@@ -66,14 +61,12 @@ pub(crate) struct Daemon {
     pub(crate) ready: bool,
     /// The daemon has refused this manager.
     pub(crate) refused: bool,
-    /// When the daemon is to get a sign. It kills a manager that gives none.
-    sign: Option<Time>,
 }
 
 impl Daemon {
     pub(crate) fn new(connection: OwnedFd) -> Self {
         let conn = Conn::new(UnixStream::from(connection));
-        Self { conn: Some(conn), ready: true, refused: false, sign: None }
+        Self { conn: Some(conn), ready: true, refused: false }
     }
 
     /// Blocks until there is a job, without a limit. `None`: the daemon has closed the connection before. The manager
@@ -110,26 +103,6 @@ impl Daemon {
                 return Ok(handed);
             }
         }
-    }
-
-    /// The daemon gets a sign some time after now, if nothing else is reported before.
-    pub(crate) fn begin(&mut self, now: Time) {
-        self.sign = Some(now + SIGN_AFTER);
-    }
-
-    /// When [`Self::give_sign`] is due.
-    pub(crate) const fn next_sign(&self) -> Option<Time> {
-        self.sign
-    }
-
-    /// Gives the sign if it is due, and returns whether it was.
-    pub(crate) fn give_sign(&mut self, now: Time) -> bool {
-        let is_due = self.sign.is_some_and(|at| at <= now);
-        if is_due {
-            self.report(&ManagerReport::Begun);
-            self.flush();
-        }
-        is_due
     }
 
     pub(crate) const fn is_connected(&self) -> bool {
@@ -220,14 +193,14 @@ impl Daemon {
 
     /// Queues a report.
     pub(crate) fn report(&mut self, report: &ManagerReport) {
-        self.sign = None;
         if let Some(conn) = &mut self.conn {
             conn.send(report);
         }
     }
 
-    /// Connects to the daemon of `rundir` and registers. `false` if no daemon answers.
-    pub(crate) fn register(&mut self, registry: &Registry, rundir: &str, order: &StartJob) -> bool {
+    /// Connects to the daemon of the job's run directory and registers. `false` if no daemon answers.
+    pub(crate) fn register(&mut self, registry: &Registry, order: &StartJob) -> bool {
+        let Some(rundir) = &order.rundir else { return false };
         let rundir = RunDir::at(PathBuf::from(rundir));
         let Ok(Some(mut conn)) = rundir.connect() else { return false };
         let Some(host_slice) = order.host_slices.get(order.tree_index as usize) else {

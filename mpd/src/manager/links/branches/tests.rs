@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll};
 use mpd_channel::hello::HELLO;
 use mpd_wire::message::MAX_TREE_FRAME;
-use mpd_wire::{Address, RankSet};
+use mpd_wire::{Address, RankSet, Stream};
 
 use super::*;
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use mpd_io::clock::wall;
 use mpd_machine::Time;
 use mpd_wire::Rank;
 use mpd_wire::message::{Exchange, Phase, Span};
@@ -12,7 +11,7 @@ const MAX_FENCES: usize = 64;
 
 /// The spans of this manager, and those that have begun.
 #[derive(Debug)]
-pub(crate) struct Trace {
+pub struct Trace {
     /// Wall clock in microseconds, and our clock at the same moment. So a change of the wall clock does not stretch
     /// a span.
     wall: u64,
@@ -28,9 +27,8 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// The trace of a process that began at `began` and is working now.
-    pub(crate) fn start(began: u64, now: Time) -> Self {
-        let wall = wall();
+    /// The trace of a process that began at `began` and is working now. Both are wall-clock times in microseconds.
+    pub fn start(began: u64, wall: u64, now: Time) -> Self {
         let took_us = wall.saturating_sub(began);
         let spans = vec![Span { phase: Phase::Manager, rank: None, began_us: began, took_us }];
         Self {
@@ -46,18 +44,20 @@ impl Trace {
     }
 
     /// Decides whether spans are recorded. `daemons` are spans of the daemon.
-    pub(crate) fn decide(&mut self, wanted: bool, daemons: &[Span]) {
+    pub fn decide(&mut self, wanted: bool, daemons: &[Span]) {
         self.wanted = wanted;
         self.spans.extend_from_slice(daemons);
     }
 
-    pub(crate) fn begin(&mut self, now: Time, phase: Phase, rank: Option<Rank>) {
+    /// Begins a span.
+    pub fn begin(&mut self, now: Time, phase: Phase, rank: Option<Rank>) {
         if self.wanted {
             self.begun.entry((phase, rank)).or_insert(now);
         }
     }
 
-    pub(crate) fn end(&mut self, now: Time, phase: Phase, rank: Option<Rank>) {
+    /// Ends a span. One that has not begun is ignored.
+    pub fn end(&mut self, now: Time, phase: Phase, rank: Option<Rank>) {
         let Some(began) = self.begun.remove(&(phase, rank)) else { return };
         if phase == Phase::Fence {
             self.fences += 1;
@@ -132,7 +132,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn trace() -> Trace {
-        let mut trace = Trace::start(0, Time::ZERO);
+        let mut trace = Trace::start(0, 0, Time::ZERO);
         trace.wall = 1_000_000;
         trace.spans.clear();
         trace

@@ -1,56 +1,47 @@
-//! The orders of spawns, from the facts that this process has, and the daemon's order to start managers on further hosts.
+//! The orders of spawns, and the daemon's order to start managers on further hosts.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-
-use mpd_clients::{Caller, ClientSpawn, FromJob};
-use mpd_io::files::logging::plain;
+use mpd_clients::{Caller, ClientSpawn, FromJob, Job};
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::SpawnInput;
 use mpd_job::manager::spawns::order::{Parent, SpawnOrder};
 use mpd_placement::hints::{Surroundings, Wanted, program_of};
 use mpd_wire::Rank;
-use mpd_wire::job::Bytes;
 use mpd_wire::message::{Launch, ManagerReport};
 
-use super::context::{Job, Turn};
-
-/// Longest file of hints or of hosts.
-const MAX_FILE: u64 = 1 << 20;
+use crate::event::Event;
+use crate::turn::Queue;
 
 /// Passes the spawn of a rank here to the machine.
-pub(super) fn ask(turn: &mut Turn<'_>, caller: Caller, spawn: &ClientSpawn) {
+pub(crate) fn ask(job: &Job, queue: &mut Queue, caller: Caller, spawn: &ClientSpawn) {
     let requested = spawn.request.commands.iter().map(|command| command.size);
-    let input = order_of(turn.job, caller.0, spawn).and_then(|order| {
+    let input = order_of(job, caller.0, spawn).and_then(|order| {
         let errors = order.error_codes(requested);
         let order = order.encode_bounded().map_err(|e| e.to_string())?;
         Ok(SpawnInput::Asked { caller, errors, order })
     });
     match input {
-        Ok(input) => turn.post(Input::Spawn(input)),
+        Ok(input) => queue.report(Event::Input(Input::Spawn(input))),
         Err(problem) => {
-            let text = format!("spawn by rank {}: {problem}", turn.job.name_of(caller.0));
-            turn.post(Input::Notice(text));
-            turn.report(FromJob::Spawned(caller, Err("cannot_spawn")));
+            let text = format!("spawn by rank {}: {problem}", job.name_of(caller.0));
+            queue.report(Event::Input(Input::Notice(text)));
+            queue.clients(FromJob::Spawned(caller, Err("cannot_spawn")));
         }
     }
 }
 
 /// Passes a user's request for further processes to the machine.
-pub(super) fn grow(turn: &mut Turn<'_>, size: u32) {
-    let order = SpawnOrder::of_user(&turn.job.spec, &turn.job.order.kvsname, size);
-    match order.and_then(|order| order.encode_bounded().map_err(|e| e.to_string())) {
-        Ok(order) => turn.post(Input::Spawn(SpawnInput::Grow(order))),
-        Err(problem) => turn.post(Input::Notice(format!("growth: {problem}"))),
-    }
+pub(crate) fn grow(job: &Job, queue: &mut Queue, size: u32) {
+    let order = SpawnOrder::of_user(&job.spec, &job.order.kvsname, size);
+    let order = order.and_then(|order| order.encode_bounded().map_err(|e| e.to_string()));
+    queue.report(Event::Input(match order {
+        Ok(order) => Input::Spawn(SpawnInput::Grow(order)),
+        Err(problem) => Input::Notice(format!("growth: {problem}")),
+    }));
 }
 
-/// Asks the daemon for managers on the hosts that joined at the tree indices from `from` on.
-pub(super) fn announce_growth(turn: &mut Turn<'_>, from: usize) {
-    let order = &turn.job.order;
+/// The request for managers on the hosts that joined at the tree indices from `from` on.
+pub(crate) fn growth(job: &Job, from: usize) -> ManagerReport {
+    let order = &job.order;
     let launch = Launch {
         job: order.job.clone(),
         key: order.key.clone(),
@@ -61,7 +52,7 @@ pub(super) fn announce_growth(turn: &mut Turn<'_>, from: usize) {
         universe: order.universe,
         first: u32::try_from(from).unwrap_or(u32::MAX),
     };
-    turn.send_to_daemon(ManagerReport::Grow { launch: Box::new(launch) });
+    ManagerReport::Grow { launch: Box::new(launch) }
 }
 
 /// The order of a rank's spawn.
@@ -80,8 +71,8 @@ fn order_of(job: &Job, rank: Rank, spawn: &ClientSpawn) -> Result<SpawnOrder, St
     };
     let around = Surroundings {
         parent: &world.spec.argsets[argset],
-        architecture: std::env::consts::ARCH,
-        read: &read,
+        architecture: job.host_facts.architecture(),
+        read: &|path| job.host_facts.read(path),
     };
     let mut programs = Vec::new();
     for (number, command) in spawn.request.commands.iter().enumerate() {
@@ -96,12 +87,4 @@ fn order_of(job: &Job, rank: Rank, spawn: &ClientSpawn) -> Result<SpawnOrder, St
         programs.push(program);
     }
     SpawnOrder::of_rank(&job.spec, parent, programs, &spawn.request.preput)
-}
-
-fn read(path: &[u8]) -> Result<Bytes, String> {
-    let mut bytes = Vec::new();
-    let file = File::open(Path::new(OsStr::from_bytes(path)));
-    let file = file.and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes));
-    file.map_err(|e| plain(&e))?;
-    Ok(bytes)
 }

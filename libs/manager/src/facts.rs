@@ -1,0 +1,18 @@
+//! The lengths of the queues of the manager, as the owners know them.
+
+use mpd_job::manager::LinkEnd;
+use mpd_wire::message::Class;
+
+/// Facts about queues and links. They are lent to each call.
+pub trait Facts {
+    /// Bytes that the console has not accepted yet.
+    fn console_waiting(&self) -> usize;
+    /// Whether reports are queued for a daemon that is connected.
+    fn daemon_waits(&self) -> bool;
+    /// Bytes of a class that wait for a link. Bytes that were passed to the system are not counted.
+    fn queued(&self, to: LinkEnd, class: Class) -> usize;
+    /// The bytes of a class that wait for the link with the most.
+    fn most_queued(&self, class: Class) -> usize;
+    /// Whether the manager of the child at this tree index has not connected yet, and still may.
+    fn awaits(&self, tree_index: usize) -> bool;
+}

@@ -1,0 +1,49 @@
+//! The node of a manager: one job on one host, as far as no descriptor is concerned.
+//!
+//! **Purpose.** A [`Node`] has the machine of the job ([`mpd_job::manager`]) and the part that reports to console and daemon.
+//! It routes what the owners of descriptors report ([`Event`]): to the machine, to the reports, and to other owners
+//! ([`Output`]). An output is complete: its owner performs it without a further decision about other owners.
+//!
+//! **Users.** The manager (`mpd/src/manager/`), which has the owners.
+//!
+//! **Must not know.** Descriptors, files, processes, clocks. The lengths of queues are lent to each call ([`Facts`]).
+//! Two machines of the manager have owners of their own, because their outputs and system calls alternate: `mpd-clients`
+//! and `mpd-ending`. The node gives them their inputs.
+//!
+//! # The order
+//!
+//! Events go before the machine's next output. [`Node::next`] returns the outputs of the last event first. Then it takes the
+//! next event, in the order of reports. Only without events does it take an output of the machine, and only without outputs
+//! does the machine take its next input. So an owner performs nothing while something is unreported that happened before.
+//!
+//! | module | has |
+//! |---|---|
+//! | `node` | the node, its queues, its order |
+//! | `event`, `output`, `news` | what owners report, what they perform, what job links report |
+//! | `facts`, `turn` | the lengths of queues; the context of a call |
+//! | `routes` | the ways of events, of the machine's outputs, of orders, of messages of the job tree |
+//! | `upstream` | reports to console and daemon: start, ends, processes, timeline |
+//! | `spawning` | orders of spawns and growth |
+#![forbid(unsafe_code)]
+
+mod event;
+mod facts;
+#[cfg(test)]
+#[path = "../../clients/tests/clients/fixture.rs"]
+mod fixture;
+mod news;
+mod node;
+mod output;
+mod routes;
+mod spawning;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod upstream;
+
+pub use event::{Event, Mark};
+pub use facts::Facts;
+pub use news::News;
+pub use node::Node;
+pub use output::{ForLinks, ForRanks, ForStdio, Level, Output};
+pub use upstream::{Beginning, Sign, Trace};

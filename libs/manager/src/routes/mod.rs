@@ -1,0 +1,13 @@
+//! The ways through the node: one match for each kind of thing that arrives.
+//!
+//! | module | routes |
+//! |---|---|
+//! | [`of_console`] | messages of the console, orders of the daemon and of users |
+//! | [`of_job`] | outputs of the job's machine |
+//! | [`of_links`] | messages of the job tree, and the ends of links |
+//! | [`of_owners`] | events of the owners |
+
+mod of_console;
+mod of_job;
+mod of_links;
+mod of_owners;

@@ -1,0 +1,343 @@
+//! The node of a job, with an owner that performs outputs in an instant.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use mpd_clients::Job;
+use mpd_ending::Input as Ending;
+use mpd_job::manager::spawns::SpawnSettings;
+use mpd_job::manager::{Config, Input, LinkEnd, Manager, Output as JobOutput};
+use mpd_machine::{Pump, Time};
+use mpd_wire::Rank;
+use mpd_wire::job::{JobSpec, RankEnd};
+use mpd_wire::message::{
+    Class, Down, JobInput, JobNews, ManagerOrder, ManagerReport, Phase, Span, Up,
+};
+
+use crate::fixture;
+use crate::turn::Moment;
+use crate::{
+    Beginning, Event, Facts, ForLinks, ForRanks, ForStdio, Mark, News, Node, Output, Sign, Trace,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Queues as a test wants them.
+#[derive(Default)]
+struct Queues {
+    console: usize,
+    daemon_waits: bool,
+    queued: usize,
+    awaited: BTreeSet<usize>,
+}
+
+impl Facts for Queues {
+    fn console_waiting(&self) -> usize {
+        self.console
+    }
+
+    fn daemon_waits(&self) -> bool {
+        self.daemon_waits
+    }
+
+    fn queued(&self, _: LinkEnd, _: Class) -> usize {
+        self.queued
+    }
+
+    fn most_queued(&self, _: Class) -> usize {
+        self.queued
+    }
+
+    fn awaits(&self, tree_index: usize) -> bool {
+        self.awaited.contains(&tree_index)
+    }
+}
+
+/// A node, and the time.
+struct World {
+    now: Time,
+    node: Node,
+    queues: Queues,
+}
+
+impl World {
+    /// The root of a job; `change` sets what the user wants.
+    fn of(mut job: Job, change: impl FnOnce(&mut JobSpec)) -> Self {
+        let mut spec = (*job.spec).clone();
+        change(&mut spec);
+        job.spec = Rc::new(spec);
+        let config = Config {
+            host_slices: job.order.host_slices.clone(),
+            tree_index: job.tree_index(),
+            size: job.spec.size(),
+            on_failure: job.spec.on_failure,
+            abort_scope: job.spec.abort_scope,
+            limit: None,
+            debugged: false,
+            elastic: false,
+            spawns: SpawnSettings::default(),
+        };
+        let now = Time::ZERO;
+        let beginning = Beginning {
+            manager: 77,
+            trace: Trace::start(0, 0, now),
+            sign: Sign::new(now),
+            has_daemon: true,
+        };
+        let node = Node::new(now, job, Pump::new(Manager::new(&config)), beginning);
+        Self { now, node, queues: Queues::default() }
+    }
+
+    fn alone() -> Self {
+        Self::of(fixture::job(), |_| {})
+    }
+
+    fn report(&mut self, event: impl Into<Event>) {
+        self.node.lend().1.push_back(event.into());
+    }
+
+    fn next(&mut self) -> Option<Output> {
+        self.node.next(self.now, &self.queues)
+    }
+
+    /// The outputs of one event.
+    fn outputs_of(&mut self, event: impl Into<Event>) -> Vec<Output> {
+        self.report(event);
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    fn pass(&mut self, time: Duration) -> Vec<Output> {
+        self.now = self.now + time;
+        self.node.handle_timeout(self.now, &self.queues);
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// Routes an output of the job's machine.
+    fn route(&mut self, output: JobOutput) -> Vec<Output> {
+        self.node.route_job(Moment { now: self.now, facts: &self.queues }, output);
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// Runs until nothing is left. The owners act at once. Returns the news for the console.
+    fn run(&mut self) -> Vec<JobNews> {
+        let mut told = Vec::new();
+        loop {
+            let Some(output) = self.next() else {
+                self.node.end_turn(self.now);
+                let Some(output) = self.next() else { return told };
+                self.perform(output, &mut told);
+                continue;
+            };
+            self.perform(output, &mut told);
+        }
+    }
+
+    fn perform(&mut self, output: Output, told: &mut Vec<JobNews>) {
+        let input = match output {
+            Output::Console(news) => return told.push(news),
+            Output::Ranks(ForRanks::Go) => Input::Started,
+            Output::Ending(Ending::Kill) => Input::TreeGone,
+            Output::Stdio(ForStdio::Drain) => Input::Drained,
+            Output::Ending(Ending::CleanUp) => Input::CleanedUp,
+            _ => return,
+        };
+        self.report(Event::Input(input));
+    }
+}
+
+#[test]
+fn events_go_before_the_next_output_of_the_machine() {
+    let mut world = World::alone();
+    world.report(Event::Input(Input::Ready));
+    assert!(matches!(world.next(), Some(Output::Console(JobNews::Started { manager: 77, .. }))));
+    world.report(Event::Console(JobInput::Interrupt));
+    world.report(JobNews::Suspended);
+    assert!(
+        matches!(world.next(), Some(Output::FlushConsole)),
+        "outputs of one kind stay together"
+    );
+    assert!(matches!(world.next(), Some(Output::Console(JobNews::Suspended))));
+    assert!(matches!(world.next(), Some(Output::Ranks(ForRanks::Go))), "the input waits");
+}
+
+#[test]
+fn the_console_knows_of_the_start_before_a_rank_is_started() {
+    let mut world = World::alone();
+    let outputs = world.outputs_of(Event::Input(Input::Ready));
+    let is_written = |output: &Output| matches!(output, Output::FlushConsole);
+    let is_start = |output: &Output| matches!(output, Output::Ranks(ForRanks::Go));
+    let place = |what: &dyn Fn(&Output) -> bool| outputs.iter().position(what).unwrap();
+    assert!(place(&is_written) < place(&is_start));
+}
+
+#[test]
+fn a_job_without_failures_ends_with_0_after_its_ends_were_reported() {
+    let mut world = World::of(fixture::job(), |spec| spec.report_ends = true);
+    world.report(Event::Input(Input::Ready));
+    world.run();
+    for rank in [Rank(0), Rank(1)] {
+        world.report(Event::Input(Input::Exited(rank, RankEnd::Exited(0))));
+    }
+    let told = world.run();
+    assert!(
+        matches!(&told[..], [JobNews::Ends { ends, .. }, JobNews::Ended { code: 0 }] if ends.len() == 2)
+    );
+    assert_eq!(world.node.over(), Some(0));
+    assert!(!world.node.awaits_daemon());
+}
+
+#[test]
+fn the_end_waits_for_a_daemon_that_has_events_to_read_but_not_for_ever() {
+    let mut world = World::alone();
+    world.queues.daemon_waits = true;
+    world.route(JobOutput::Finish(3));
+    assert!(world.node.over() == Some(3) && world.node.awaits_daemon());
+    world.pass(2 * SECOND);
+    assert!(!world.node.awaits_daemon());
+}
+
+#[test]
+fn the_end_of_a_traced_job_waits_for_the_report_of_its_launch() {
+    let span = Span { phase: Phase::Scatter, rank: None, began_us: 1, took_us: 2 };
+    let traced = || World::of(fixture::job_on_two_hosts(), |spec| spec.trace = true);
+    let is_end = |outputs: &[Output]| {
+        matches!(outputs.last(), Some(Output::Console(JobNews::Ended { code: 0 })))
+    };
+    let mut world = traced();
+    assert!(world.route(JobOutput::Finish(0)).is_empty());
+    let launched = Event::Daemon(ManagerOrder::Launched { scatter: span, depth: 2 });
+    assert!(is_end(&world.outputs_of(launched)));
+    let mut world = traced();
+    world.route(JobOutput::Finish(0));
+    assert!(world.node.over().is_none());
+    assert!(is_end(&world.pass(2 * SECOND)), "without the report");
+}
+
+#[test]
+fn lines_for_a_console_that_does_not_read_are_counted_and_the_count_is_shown_later() {
+    let mut world = World::alone();
+    world.queues.console = 17 << 20;
+    for _ in 0..3 {
+        assert!(world.route(JobOutput::ReportNotice("a line".to_owned())).is_empty());
+    }
+    world.queues.console = 0;
+    let shown = world.route(JobOutput::ReportNotice("the last".to_owned()));
+    let texts: Vec<String> = shown.iter().map(|output| format!("{output:?}")).collect();
+    assert!(texts[0].contains("3 lines were left out") && texts[1].contains("the last"));
+    assert_eq!(texts.len(), 2);
+}
+
+#[test]
+fn the_daemon_gets_a_sign_of_a_manager_that_reports_nothing_and_only_one() {
+    let mut world = World::alone();
+    let given = world.pass(SECOND / 2);
+    assert!(matches!(
+        given[..],
+        [
+            Output::Daemon(ManagerReport::Begun),
+            Output::FlushDaemon,
+            Output::Console(JobNews::Begun { manager: 77 })
+        ]
+    ));
+    assert!(world.pass(SECOND).is_empty());
+    let mut world = World::alone();
+    world.outputs_of(ManagerReport::Written { counts: Vec::new() });
+    assert!(world.pass(SECOND).is_empty(), "each report is a sign");
+}
+
+#[test]
+fn a_daemon_is_looked_for_each_second_until_one_has_adopted_the_manager() {
+    let mut job = fixture::job();
+    job.order.rundir = Some("/run/mpd".to_owned());
+    let mut world = World::of(job, |_| {});
+    world.pass(SECOND);
+    world.outputs_of(Event::DaemonGone);
+    for _ in 0..2 {
+        assert!(world.pass(SECOND / 2).is_empty());
+        assert!(matches!(world.pass(SECOND / 2)[..], [Output::Register]));
+        world.outputs_of(Event::Registered(false));
+    }
+    let adopted = world.outputs_of(Event::Registered(true));
+    assert!(matches!(
+        adopted[..],
+        [
+            Output::Ranks(ForRanks::ReportAll),
+            Output::Clients(mpd_clients::Input::DaemonReplaced),
+            ..
+        ]
+    ));
+}
+
+#[test]
+fn children_that_have_not_connected_are_given_up_behind_the_kill() {
+    let mut world = World::of(fixture::job_on_two_hosts(), |_| {});
+    world.queues.awaited = BTreeSet::from([1]);
+    let outputs = world.route(JobOutput::ToChildren(Down::Kill));
+    assert!(matches!(
+        outputs[..],
+        [
+            Output::Links(ForLinks::DownAll(Down::Kill)),
+            Output::Links(ForLinks::Close(LinkEnd::Child(1))),
+            Output::Links(ForLinks::StopSending(1)),
+            Output::Stdio(ForStdio::ChildrenGone(1)),
+            ..
+        ]
+    ));
+    assert!(world.node.is_unlinked());
+    let mut world = World::of(fixture::job_on_two_hosts(), |_| {});
+    world.route(JobOutput::ToChildren(Down::Kill));
+    assert!(!world.node.is_unlinked(), "it has connected");
+}
+
+#[test]
+fn unimportant_messages_are_left_out_while_much_waits_for_the_parent() {
+    let mut world = World::alone();
+    let message = || Event::UpIfRoom(Up::Ready);
+    assert!(matches!(world.outputs_of(message())[..], [Output::Links(ForLinks::Up(Up::Ready))]));
+    world.queues.queued = 512 * 1024;
+    assert!(matches!(world.outputs_of(message())[..], [Output::Log(..)]));
+}
+
+#[test]
+fn a_child_that_breaks_the_protocol_is_closed_before_it_counts_as_lost() {
+    let mut world = World::of(fixture::job_on_two_hosts(), |_| {});
+    let broken = Event::Broken(LinkEnd::Child(1), "it sends nonsense".to_owned());
+    let outputs = world.outputs_of(broken);
+    assert!(matches!(outputs[0], Output::Links(ForLinks::Close(LinkEnd::Child(1)))));
+    let is_failure = |output: &Output| matches!(output, Output::Console(JobNews::Failed { .. }));
+    assert!(outputs.iter().any(is_failure));
+}
+
+#[test]
+fn a_drained_child_concerns_its_output_first_and_then_the_job() {
+    let mut world = World::of(fixture::job_on_two_hosts(), |_| {});
+    world.report(Event::News(News::Report(1, Up::Drained)));
+    assert!(matches!(world.next(), Some(Output::Stdio(ForStdio::FlowDrained(1)))));
+}
+
+#[test]
+fn a_world_is_known_while_the_owners_forget_it() {
+    let mut world = World::alone();
+    world.node.route_job(
+        Moment { now: world.now, facts: &world.queues },
+        JobOutput::ForgetWorld(Rank(0)),
+    );
+    for _ in 0..4 {
+        assert!(world.next().is_some() && world.node.job().worlds.of(Rank(0)).is_some());
+    }
+    assert!(world.next().is_none() && world.node.job().worlds.of(Rank(0)).is_none());
+}
+
+#[test]
+fn spans_of_a_rank_go_to_the_console_when_the_trace_ends() {
+    let mut world = World::of(fixture::job(), |spec| spec.trace = true);
+    let at = world.now;
+    world.report(Event::Span(Mark::Begin, at, Phase::Run, Some(Rank(1))));
+    world.report(Event::Span(Mark::End, at + SECOND, Phase::Run, Some(Rank(1))));
+    let outputs = world.outputs_of(Event::TraceEnds);
+    let [Output::Console(JobNews::Trace { spans, .. })] = &outputs[..] else {
+        panic!("{outputs:?}");
+    };
+    assert_eq!(spans.last().map(|span| (span.phase, span.took_us)), Some((Phase::Run, 1_000_000)));
+}
