@@ -1,0 +1,260 @@
+//! The facts of hosts, as `mpdsite facts` prints them, and what differs between them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::files::HostFacts;
+use crate::hosts::{Site, SiteHost};
+use crate::version::{self, Version};
+
+/// Largest difference of clocks, in seconds.
+const MAX_CLOCK_S: i64 = 5;
+/// Most lines about one kind of problem on one host.
+const MAX_LINES: usize = 5;
+
+/// The facts of one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// Its names, the short one first.
+    pub names: Vec<String>,
+    pub addresses: Vec<String>,
+    /// Its public host keys: type and base64.
+    pub keys: Vec<String>,
+    /// Names of the directories of versions.
+    pub versions: Vec<String>,
+    /// Users with their number and the number of their group; system accounts are not among them.
+    pub users: BTreeMap<String, (u32, u32)>,
+    /// Seconds since 1970.
+    pub time: i64,
+    /// Texts of the site's files, by path; a missing file is absent.
+    pub files: BTreeMap<String, String>,
+    /// What is wrong on this host by itself, for people.
+    pub problems: Vec<String>,
+    /// Whether its other sshd accepts host-based logins; `None` if that is unknown.
+    pub hostbased: Option<bool>,
+    /// Whether a process listens on the port of the starter; `None` if that is unknown.
+    pub listens: Option<bool>,
+}
+
+impl Report {
+    /// What a host told, by its name in the list.
+    pub fn facts(&self, name: &str) -> HostFacts {
+        HostFacts {
+            name: name.to_owned(),
+            names: self.names.clone(),
+            addresses: self.addresses.clone(),
+            keys: self.keys.clone(),
+        }
+    }
+}
+
+/// Something that an administrator should mend.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    pub host: String,
+    pub text: String,
+}
+
+/// What is wrong with the site. `here` is the host that compares; `expected` gives the files that a host
+/// must have. A host without a report is missing.
+pub fn findings(
+    site: &Site,
+    here: &str,
+    reports: &BTreeMap<String, Result<Report, String>>,
+    expected: impl Fn(&SiteHost) -> BTreeMap<String, String>,
+) -> Vec<Finding> {
+    let mut all = Vec::new();
+    let reference = reports.get(here).and_then(|it| it.as_ref().ok());
+    for host in site.hosts() {
+        let mut add = |text: String| all.push(Finding { host: host.name().to_owned(), text });
+        let report = match reports.get(host.name()) {
+            Some(Ok(report)) => report,
+            Some(Err(problem)) => {
+                add(format!("it cannot be examined: {problem}"));
+                continue;
+            }
+            None => {
+                add("it was not examined".to_owned());
+                continue;
+            }
+        };
+        report.problems.iter().cloned().for_each(&mut add);
+        about_starter(host, report).into_iter().for_each(&mut add);
+        files(report, &expected(host)).into_iter().for_each(&mut add);
+        if let Some(reference) = reference.filter(|_| host.name() != here) {
+            users(here, reference, report).into_iter().for_each(&mut add);
+            clock(here, reference, report).into_iter().for_each(&mut add);
+        }
+    }
+    all.extend(versions(site, reports));
+    all
+}
+
+fn about_starter(host: &SiteHost, report: &Report) -> Vec<String> {
+    let mut texts = Vec::new();
+    match report.listens {
+        Some(true) => {}
+        Some(false) => texts.push(format!(
+            "no starter listens on port {}: systemctl enable --now /etc/mpd/mpd-sshd.socket",
+            host.port()
+        )),
+        None => texts.push("whether a starter listens is unknown".to_owned()),
+    }
+    match report.hostbased {
+        Some(false) => {}
+        Some(true) => texts.push(
+            "its other sshd has HostbasedAuthentication yes, so the submit hosts of the site may log in there too"
+                .to_owned(),
+        ),
+        None => texts.push("whether its other sshd accepts host-based logins is unknown".to_owned()),
+    }
+    if report.keys.is_empty() {
+        texts.push("it has no host key in /etc/ssh: ssh-keygen -A".to_owned());
+    }
+    texts
+}
+
+fn files(report: &Report, expected: &BTreeMap<String, String>) -> Vec<String> {
+    let mut texts = Vec::new();
+    for (path, text) in expected {
+        match report.files.get(path) {
+            Some(there) if there == text => {}
+            Some(_) => texts.push(format!("{path} differs from the one here: mpdsite push")),
+            None => texts.push(format!("{path} is missing: mpdsite push")),
+        }
+    }
+    texts
+}
+
+fn users(here: &str, reference: &Report, report: &Report) -> Vec<String> {
+    let mut texts = Vec::new();
+    for (user, (uid, gid)) in &reference.users {
+        match report.users.get(user) {
+            None => texts.push(format!("user {user} of {here} (uid {uid}) is missing")),
+            Some((other, _)) if other != uid => {
+                texts.push(format!("user {user} has uid {other}, but {uid} on {here}"));
+            }
+            Some((_, other)) if other != gid => {
+                texts.push(format!("user {user} has gid {other}, but {gid} on {here}"));
+            }
+            Some(_) => {}
+        }
+    }
+    for (user, (uid, _)) in &report.users {
+        if !reference.users.contains_key(user)
+            && let Some((owner, _)) = reference.users.iter().find(|(_, (it, _))| it == uid)
+        {
+            texts.push(format!("uid {uid} is {user}, but {owner} on {here}"));
+        }
+    }
+    let more = texts.len().saturating_sub(MAX_LINES);
+    texts.truncate(MAX_LINES);
+    texts.extend((more > 0).then(|| format!("{more} more users differ")));
+    texts
+}
+
+fn clock(here: &str, reference: &Report, report: &Report) -> Option<String> {
+    let ahead = report.time - reference.time;
+    let direction = if ahead > 0 { "ahead of" } else { "behind" };
+    (ahead.abs() > MAX_CLOCK_S)
+        .then(|| format!("its clock is {} s {direction} that of {here}", ahead.abs()))
+}
+
+fn versions(site: &Site, reports: &BTreeMap<String, Result<Report, String>>) -> Option<Finding> {
+    let with = |host: &SiteHost| {
+        let report = reports.get(host.name())?.as_ref().ok()?;
+        Some((
+            host.name().to_owned(),
+            version::installed(report.versions.iter().map(String::as_str)),
+        ))
+    };
+    let all: Vec<(String, Vec<Version>)> = site.hosts().iter().filter_map(with).collect();
+    let problem = version::newest_common(&all).err()?;
+    Some(Finding { host: "site".to_owned(), text: problem.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            keys: vec!["ssh-ed25519 KEY".to_owned()],
+            versions: vec!["0.2.0".to_owned()],
+            users: BTreeMap::from([
+                ("alice".to_owned(), (2001, 2001)),
+                ("bob".to_owned(), (2002, 2002)),
+            ]),
+            time: 1000,
+            files: BTreeMap::from([("/etc/mpd/hosts".to_owned(), "h1 roles=submit".to_owned())]),
+            hostbased: Some(false),
+            listens: Some(true),
+            ..Report::default()
+        }
+    }
+
+    fn found(change: impl FnOnce(&mut Report)) -> Vec<String> {
+        let site = Site::parse(b"h1 roles=submit,run\nh2\n").unwrap();
+        let mut other = report();
+        change(&mut other);
+        let reports =
+            BTreeMap::from([("h1".to_owned(), Ok(report())), ("h2".to_owned(), Ok(other))]);
+        let found = findings(&site, "h1", &reports, |_| report().files);
+        found.into_iter().map(|it| format!("{}: {}", it.host, it.text)).collect()
+    }
+
+    #[test]
+    fn equal_hosts_have_no_findings() {
+        assert_eq!(found(|_| {}), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_difference_is_one_line_with_its_host() {
+        assert_eq!(
+            found(|it| it.users =
+                BTreeMap::from([("alice".to_owned(), (2001, 7)), ("carl".to_owned(), (2002, 1))])),
+            [
+                "h2: user alice has gid 7, but 2001 on h1",
+                "h2: user bob of h1 (uid 2002) is missing",
+                "h2: uid 2002 is carl, but bob on h1",
+            ]
+        );
+        assert_eq!(found(|it| it.time = 990), ["h2: its clock is 10 s behind that of h1"]);
+        assert_eq!(
+            found(|it| it.versions.clear()),
+            ["site: no version of mpd-suite is on all hosts: h1 has 0.2.0; h2 has none"]
+        );
+        assert_eq!(found(|it| it.files.clear()), ["h2: /etc/mpd/hosts is missing: mpdsite push"]);
+        assert_eq!(
+            found(|it| it.listens = Some(false)),
+            [
+                "h2: no starter listens on port 7122: systemctl enable --now /etc/mpd/mpd-sshd.socket"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_unknown_is_not_taken_for_right() {
+        assert_eq!(
+            found(|it| (it.listens, it.hostbased) = (None, None)),
+            [
+                "h2: whether a starter listens is unknown",
+                "h2: whether its other sshd accepts host-based logins is unknown",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_host_that_does_not_answer_is_a_finding() {
+        let site = Site::parse(b"h1 roles=submit,run\nh[2-3]\n").unwrap();
+        let reports = BTreeMap::from([
+            ("h1".to_owned(), Ok(report())),
+            ("h2".to_owned(), Err("no route".to_owned())),
+        ]);
+        let found = findings(&site, "h1", &reports, |_| BTreeMap::new());
+        let texts: Vec<_> = found.iter().map(|it| format!("{}: {}", it.host, it.text)).collect();
+        assert_eq!(texts, ["h2: it cannot be examined: no route", "h3: it was not examined"]);
+    }
+}
