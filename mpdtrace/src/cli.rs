@@ -16,10 +16,12 @@ use mpd_wire::message::{InvalidJobRef, JobRef};
 use crate::jobs::JobFilter;
 
 mod common;
+mod site;
 mod slots;
 
 use common::PLACES;
 pub use common::{Common, RingOptions};
+pub use site::{InitCli, PackCli, PushCli, SiteCheckCli, SiteCli, SiteCommand};
 pub use slots::{AllocCli, CancelCli, QueueCli, SlotsCli};
 
 /// Between samples of a table.
@@ -609,6 +611,7 @@ pub fn commands() -> Vec<Command> {
         StateCli::command(),
         CleanupCli::command(),
         CheckCli::command(),
+        SiteCli::command(),
         HelpCli::command(),
     ]
 }

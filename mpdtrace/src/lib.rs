@@ -32,6 +32,7 @@ pub mod remote;
 pub mod render;
 pub mod serve;
 pub mod signal;
+pub mod site;
 pub mod slots;
 mod spawn_tree;
 pub mod svg;

@@ -1,5 +1,5 @@
 /// Names of the tools. The build script makes a link to this program for each.
-pub const NAMES: [&str; 25] = [
+pub const NAMES: [&str; 26] = [
     "mpdtrace",
     "mpdringtest",
     "mpdwatch",
@@ -23,6 +23,7 @@ pub const NAMES: [&str; 25] = [
     "mpdstate",
     "mpdcleanup",
     "mpdcheck",
+    "mpdsite",
     "mpdcon",
     "mpdhelp",
 ];

@@ -1,6 +1,6 @@
 //! Runs commands on other hosts through a remote shell, without prompts and with deadlines.
 
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -88,6 +88,29 @@ impl Shell {
         }
     }
 
+    /// Runs a command that must succeed, with `input` as its standard input; returns its standard output.
+    ///
+    /// # Errors
+    /// As for [`Shell::output`].
+    pub fn send(
+        &self,
+        host: &str,
+        arguments: &[String],
+        input: String,
+        patience: Duration,
+    ) -> Result<String, String> {
+        let mut running = Running::begin(&self.command_line(host, arguments), Stdio::piped())?;
+        if let Some(mut pipe) = running.child.stdin.take() {
+            // The command may end before it has read everything; its exit code says why.
+            thread::spawn(move || pipe.write_all(input.as_bytes()));
+        }
+        let ended = running.end(patience)?;
+        match ended.status.code() {
+            Some(0) => Ok(ended.out),
+            _ => Err(self.complaint(&ended, arguments)),
+        }
+    }
+
     /// Why a command failed, as text for people.
     pub fn complaint(&self, ended: &Ended, arguments: &[String]) -> String {
         let last_line = ended.err.lines().map(str::trim).rfind(|line| !line.is_empty());
@@ -126,10 +149,14 @@ impl Running {
     /// # Errors
     /// A text for people.
     pub fn start(line: &[String]) -> Result<Self, String> {
+        Self::begin(line, Stdio::null())
+    }
+
+    fn begin(line: &[String], input: Stdio) -> Result<Self, String> {
         let (program, arguments) = line.split_first().ok_or("no command")?;
         let mut child = Command::new(program)
             .args(arguments)
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

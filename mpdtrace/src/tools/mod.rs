@@ -21,6 +21,7 @@ mod mpdping;
 mod mpdqueue;
 mod mpdringtest;
 mod mpdsigjob;
+mod mpdsite;
 mod mpdslots;
 mod mpdstate;
 mod mpdstdin;
@@ -38,7 +39,7 @@ pub(crate) fn called(name: &str) -> Option<Tool> {
     TOOLS.iter().find(|(tool, _)| *tool == name).map(|(_, tool)| *tool)
 }
 
-const TOOLS: [(&str, Tool); 25] = [
+const TOOLS: [(&str, Tool); 26] = [
     ("mpdtrace", mpdtrace::main),
     ("mpdringtest", mpdringtest::main),
     ("mpdwatch", mpdwatch::main),
@@ -62,6 +63,7 @@ const TOOLS: [(&str, Tool); 25] = [
     ("mpdstate", mpdstate::main),
     ("mpdcleanup", mpdcleanup::main),
     ("mpdcheck", mpdcheck::main),
+    ("mpdsite", mpdsite::main),
     ("mpdcon", mpdcon::main),
     ("mpdhelp", mpdhelp::main),
 ];

@@ -1,0 +1,5 @@
+//! The work of `mpdsite` on this host and on others.
+
+pub mod bundle;
+pub mod facts;
+pub mod saved;

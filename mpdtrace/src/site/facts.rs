@@ -1,0 +1,162 @@
+//! The facts of this host, for [`mpd_site::compare`].
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use mpd_io::network::addresses;
+use mpd_io::ring::rundir::host_name;
+use mpd_site::compare::Report;
+use mpd_site::files::{SHOSTS, SSHD, STARTER};
+use mpd_site::{DIRECTORY, HOSTS, POLICY, VERSIONS, block};
+
+use crate::remote;
+
+/// Deadline of each command.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the starter may take to present itself.
+const GREETING: Duration = Duration::from_secs(5);
+/// Users of people have numbers in this range (login.defs(5)).
+const USERS: std::ops::Range<u32> = 1000..60_000;
+/// Files whose texts are compared, besides the list and the policy.
+const COMPARED: [&str; 5] =
+    ["ssh_config", "known_hosts", "sshd_config", "mpd-sshd.socket", "mpd-sshd@.service"];
+const KEYSIGN: &str = "/usr/lib/openssh/ssh-keysign";
+
+/// Gathers the facts of this host. `port` is that of its starter.
+pub fn gather(port: u16) -> Report {
+    Report {
+        names: names(),
+        addresses: own_addresses(),
+        keys: keys(),
+        versions: directories(VERSIONS),
+        users: users(),
+        time: seconds(),
+        files: files(),
+        problems: problems(),
+        hostbased: hostbased(),
+        listens: Some(listens(port)),
+    }
+}
+
+/// The names of this host, the short one first.
+pub fn names() -> Vec<String> {
+    let mut names = vec![host_name()];
+    let long = output(&["hostname", "-f"]).map(|text| text.trim().to_owned());
+    names.extend(
+        long.filter(|long| mpd_placement::hosts::is_host_name(long) && !names.contains(long)),
+    );
+    names
+}
+
+fn own_addresses() -> Vec<String> {
+    let all = addresses::own().into_iter().filter(addresses::is_reachable);
+    all.map(|address| address.to_string()).collect()
+}
+
+fn keys() -> Vec<String> {
+    let mut keys = Vec::new();
+    for kind in ["ed25519", "ecdsa", "rsa"] {
+        let text =
+            fs::read_to_string(format!("/etc/ssh/ssh_host_{kind}_key.pub")).unwrap_or_default();
+        let mut words = text.split_whitespace();
+        if let (Some(kind), Some(key)) = (words.next(), words.next()) {
+            keys.push(format!("{kind} {key}"));
+        }
+    }
+    keys
+}
+
+fn directories(path: &str) -> Vec<String> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut names: Vec<String> =
+        real.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+fn users() -> BTreeMap<String, (u32, u32)> {
+    let text = output(&["getent", "passwd"]).unwrap_or_default();
+    let user = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        let mut number = || fields.nth(1).and_then(|it| it.parse::<u32>().ok());
+        let uid = number()?;
+        let gid = fields.next()?.parse().ok()?;
+        USERS.contains(&uid).then(|| (name.to_owned(), (uid, gid)))
+    };
+    text.lines().filter_map(user).collect()
+}
+
+fn seconds() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+fn files() -> BTreeMap<String, String> {
+    let others = COMPARED.iter().map(|name| format!("{DIRECTORY}/{name}"));
+    let paths = [HOSTS.to_owned(), POLICY.to_owned()].into_iter().chain(others);
+    paths.filter_map(|path| fs::read_to_string(&path).ok().map(|text| (path, text))).collect()
+}
+
+fn problems() -> Vec<String> {
+    let mut problems = Vec::new();
+    match fs::metadata(KEYSIGN) {
+        Ok(found) if found.mode() & 0o4000 != 0 => {}
+        Ok(_) => problems.push(format!(
+            "{KEYSIGN} has no setuid bit, so ssh cannot prove this host: reinstall openssh-client"
+        )),
+        Err(e) => problems.push(format!("{KEYSIGN}: {e}: install openssh-client")),
+    }
+    for path in [SSHD, STARTER, "/etc/pam.d/mpd-sshd"] {
+        if !Path::new(path).exists() {
+            problems.push(format!("{path} is missing: install the package mpd-suite"));
+        }
+    }
+    if Path::new("/etc/hosts.equiv").exists() {
+        problems.push("/etc/hosts.equiv exists, and sshd reads it too: remove it".to_owned());
+    }
+    if let Ok(found) = fs::metadata(DIRECTORY)
+        && (found.uid() != 0 || found.mode() & 0o022 != 0)
+    {
+        problems
+            .push(format!("{DIRECTORY} can be changed by others than root: chown root, chmod 755"));
+    }
+    if block::lines(&fs::read_to_string(SHOSTS).unwrap_or_default()).is_err() {
+        problems.push(format!("{SHOSTS}: the marks of mpd-suite do not pair"));
+    }
+    problems
+}
+
+/// Whether the other sshd of this host accepts host-based logins. A host without sshd accepts none.
+pub fn hostbased() -> Option<bool> {
+    let sshd = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"]
+        .into_iter()
+        .find(|path| Path::new(path).exists());
+    let Some(sshd) = sshd else { return Some(false) };
+    let text = output(&[sshd, "-T"])?;
+    let line = text.lines().find_map(|line| line.strip_prefix("hostbasedauthentication "))?;
+    Some(line == "yes")
+}
+
+/// Whether an sshd answers on the port of this host.
+fn listens(port: u16) -> bool {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let Ok(mut connection) = TcpStream::connect_timeout(&address, GREETING) else { return false };
+    let mut begin = [0; 4];
+    connection.set_read_timeout(Some(GREETING)).is_ok()
+        && connection.read_exact(&mut begin).is_ok()
+        && &begin == b"SSH-"
+}
+
+/// The output of a command that succeeded.
+fn output(line: &[&str]) -> Option<String> {
+    let line: Vec<String> = line.iter().map(|&word| word.to_owned()).collect();
+    let ended = remote::run(&line, PATIENCE).ok()?;
+    ended.status.success().then_some(ended.out)
+}

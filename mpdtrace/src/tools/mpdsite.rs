@@ -1,0 +1,247 @@
+//! `mpdsite`: makes hosts a site.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use mpd_site::compare::{self, Report};
+use mpd_site::hosts::{Site, SiteHost};
+use mpdtrace::cli::{InitCli, PackCli, PushCli, SiteCheckCli, SiteCli, SiteCommand};
+use mpdtrace::remote::{self, Shell};
+use mpdtrace::site::bundle::{self, Bundle};
+use mpdtrace::site::facts;
+use mpdtrace::site::saved::{self, Saved, SavedHost};
+use mpdtrace::{render, tool};
+
+/// Most hosts asked at a time.
+const WIDTH: usize = 32;
+/// Deadline of the work on one host.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Most bytes that `receive` reads.
+const MAX_BUNDLE: u64 = 8 << 20;
+
+pub(crate) fn main() -> ExitCode {
+    tool::main(|cli: &SiteCli| match &cli.command {
+        SiteCommand::Init(cli) => init(cli),
+        SiteCommand::Push(cli) => push(cli),
+        SiteCommand::Pack(cli) => pack(cli),
+        SiteCommand::Check(cli) => check(cli),
+        SiteCommand::Remove => bundle::remove().map(|()| ExitCode::SUCCESS),
+        SiteCommand::Facts { port } => {
+            tool::print(&render::json(&facts::gather(*port)))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        SiteCommand::Receive => receive(),
+    })
+}
+
+fn init(cli: &InitCli) -> Result<ExitCode> {
+    let (site, own) = saved::site()?;
+    let mut saved = Saved::load()?;
+    let here = this_host(&site)?;
+    let mut failed = false;
+    for (host, report) in site.hosts().iter().zip(reports(&site, here, &cli.rsh)) {
+        let report = match report {
+            Ok(report) => report,
+            Err(problem) => {
+                failed = true;
+                tool::warn(
+                    "mpdsite",
+                    &format!("{}: it cannot be asked for its keys: {problem}", host.name()),
+                );
+                continue;
+            }
+        };
+        if report.keys.is_empty() {
+            failed = true;
+            tool::warn(
+                "mpdsite",
+                &format!("{}: it has no host key in /etc/ssh: ssh-keygen -A", host.name()),
+            );
+        }
+        if report.hostbased != Some(false) && !cli.shared {
+            failed = true;
+            let text = "its other sshd accepts host-based logins, or cannot be asked (sshd -T); --shared accepts this";
+            tool::warn("mpdsite", &format!("{}: {text}", host.name()));
+        }
+        saved.hosts.retain(|it| it.name != host.name());
+        let Report { names, addresses, keys, .. } = report;
+        saved.hosts.push(SavedHost { name: host.name().to_owned(), names, addresses, keys });
+    }
+    if failed {
+        bail!("nothing was written");
+    }
+    saved.shared = cli.shared;
+    let bundle = Bundle::new(&site, here, &saved.facts(&site), &own, cli.shared);
+    tool::print(&format!("outside of {}: {}\n", mpd_site::DIRECTORY, bundle.outside().join(", ")))?;
+    if cli.dry_run {
+        for (path, text) in &bundle.files {
+            tool::print(&format!("--- {path}\n{text}"))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    saved.store()?;
+    bundle.install()?;
+    tool::print("this host is set up; next: mpdsite push\n")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn push(cli: &PushCli) -> Result<ExitCode> {
+    let (site, own) = saved::site()?;
+    let mut saved = Saved::load()?;
+    let facts = saved.facts(&site);
+    if let Some(host) =
+        site.hosts().iter().find(|host| facts.iter().all(|it| it.name != host.name()))
+    {
+        bail!("the keys of {} are unknown: mpdsite init", host.name());
+    }
+    let here = this_host(&site)?;
+    Bundle::new(&site, here, &facts, &own, saved.shared).install()?;
+    let others: Vec<&SiteHost> =
+        site.hosts().iter().filter(|host| host.name() != here.name()).collect();
+    let program = tool::own_path("mpdsite")?;
+    let sent = remote::each(&others, WIDTH, |host| {
+        let bundle = Bundle::new(&site, host, &facts, &own, saved.shared);
+        let text = serde_json::to_string(&bundle).map_err(|e| e.to_string())?;
+        shell(&cli.rsh).send(host.name(), &[program.clone(), "receive".to_owned()], text, PATIENCE)
+    });
+    let mut failed = false;
+    for (host, result) in others.iter().zip(sent) {
+        if let Err(problem) = result {
+            failed = true;
+            tool::warn("mpdsite", &format!("{}: {problem}", host.name()));
+        }
+    }
+    let is_listed = |name: &str| site.hosts().iter().any(|host| host.name() == name);
+    let gone: Vec<String> =
+        saved.hosts.iter().map(|it| it.name.clone()).filter(|name| !is_listed(name)).collect();
+    let removed = remote::each(&gone, WIDTH, |name| {
+        shell(&cli.rsh).output(name, &[program.clone(), "remove".to_owned()], PATIENCE)
+    });
+    for (name, result) in gone.iter().zip(removed) {
+        match result {
+            Ok(_) => saved.hosts.retain(|it| it.name != *name),
+            // No other host knows its key any more, so it can start nothing there.
+            Err(problem) => {
+                failed = true;
+                tool::warn("mpdsite", &format!("{name}: its starter cannot be removed: {problem}"));
+            }
+        }
+    }
+    saved.store()?;
+    Ok(tool::code(failed))
+}
+
+fn pack(cli: &PackCli) -> Result<ExitCode> {
+    let (site, own) = saved::site()?;
+    let saved = Saved::load()?;
+    let facts = saved.facts(&site);
+    let directory = tempdir()?;
+    for host in site.hosts() {
+        let bundle = Bundle::new(&site, host, &facts, &own, saved.shared);
+        let path = directory.join(format!("{}.json", host.name()));
+        std::fs::write(&path, serde_json::to_string(&bundle)?)
+            .with_context(|| path.display().to_string())?;
+    }
+    let line = [
+        "tar",
+        "-cf",
+        &cli.file.display().to_string(),
+        "-C",
+        &directory.display().to_string(),
+        ".",
+    ];
+    let ended = remote::run(&line.map(str::to_owned), PATIENCE).map_err(anyhow::Error::msg);
+    std::fs::remove_dir_all(&directory).with_context(|| directory.display().to_string())?;
+    let ended = ended?;
+    if !ended.status.success() {
+        bail!("tar: {}", ended.err.trim());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A new directory that only this user can read.
+fn tempdir() -> Result<std::path::PathBuf> {
+    let template = std::env::temp_dir().join("mpdsite.XXXXXX");
+    nix::unistd::mkdtemp(&template).with_context(|| template.display().to_string())
+}
+
+fn check(cli: &SiteCheckCli) -> Result<ExitCode> {
+    let (site, own) = saved::site()?;
+    let saved = Saved::load()?;
+    let facts = saved.facts(&site);
+    let here = this_host(&site)?;
+    let names = site.hosts().iter().map(|host| host.name().to_owned());
+    let reports: BTreeMap<String, Result<Report, String>> =
+        names.zip(reports(&site, here, &cli.rsh)).collect();
+    let expected = |host: &SiteHost| {
+        let files = Bundle::new(&site, host, &facts, &own, saved.shared).files;
+        files.into_iter().filter(|(path, _)| path.starts_with(mpd_site::DIRECTORY)).collect()
+    };
+    let findings = compare::findings(&site, here.name(), &reports, expected);
+    if cli.json {
+        let lines: Vec<_> = findings.iter().map(|it| (&it.host, &it.text)).collect();
+        tool::print(&render::json(&lines))?;
+    } else {
+        let lines: String =
+            findings.iter().map(|it| format!("*** {}: {}\n", it.host, it.text)).collect();
+        tool::print(&lines)?;
+    }
+    Ok(tool::code(!findings.is_empty()))
+}
+
+fn receive() -> Result<ExitCode> {
+    let mut text = Vec::new();
+    std::io::stdin()
+        .lock()
+        .take(MAX_BUNDLE)
+        .read_to_end(&mut text)
+        .context("cannot read standard input")?;
+    let bundle: Bundle =
+        serde_json::from_slice(&text).context("standard input is not what 'mpdsite push' sends")?;
+    bundle.install()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The entry of this host.
+fn this_host(site: &Site) -> Result<&SiteHost> {
+    let names = facts::names();
+    site.find(names.iter().map(String::as_str)).with_context(|| {
+        format!("{} does not have this host ({})", mpd_site::HOSTS, names.join(", "))
+    })
+}
+
+/// The reports of all hosts, in the order of the list.
+fn reports(site: &Site, here: &SiteHost, rsh: &str) -> Vec<Result<Report, String>> {
+    let program = tool::own_path("mpdsite");
+    remote::each(site.hosts(), WIDTH, |host| {
+        if host.name() == here.name() {
+            return Ok(facts::gather(host.port()));
+        }
+        let program = program.as_ref().map_err(|e| format!("{e:#}"))?;
+        let line =
+            [program.clone(), "facts".to_owned(), "--port".to_owned(), host.port().to_string()];
+        let text = shell(rsh).output(host.name(), &line, PATIENCE)?;
+        let line = text.lines().rfind(|line| !line.is_empty()).unwrap_or_default();
+        serde_json::from_str(line).map_err(|e| format!("its answer is not understood: {e}"))
+    })
+}
+
+fn shell(program: &str) -> Shell {
+    Shell { program: program.to_owned(), user: Some("root".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_must_have_this_host() {
+        let site = Site::parse(b"nowhere-1 roles=submit\n").unwrap();
+        let error = this_host(&site).unwrap_err().to_string();
+        assert!(error.starts_with("/etc/mpd/hosts does not have this host ("), "{error}");
+        assert!(error.contains(&facts::names()[0]), "{error}");
+    }
+}
