@@ -2,14 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use log::LevelFilter;
+use mpd_daemon::{First, LeaseTerms};
 use mpd_io::files::key_file;
 use mpd_io::ring::ring_name::RingName;
 use mpd_io::ring::rundir::{RunDir, host_name};
-use mpd_wire::Instance;
+use mpd_wire::{DaemonName, Instance};
 
 /// The variable with the number of managers in waiting, and its meaning.
 pub(crate) const WAITING: mpd_docs::Variable =
@@ -200,6 +202,14 @@ pub(crate) struct Cli {
     #[arg(long, hide = true, value_name = "INSTANCE", conflicts_with = "private")]
     pub(crate) launched_by: Option<Instance>,
 
+    /// The ring ends when nobody has used it for this time, in seconds: the daemon that began it orders all to leave.
+    #[arg(long, hide = true, value_name = "SECONDS", conflicts_with = "private")]
+    pub(crate) idle: Option<u32>,
+
+    /// With --idle: the daemon of this name began the ring.
+    #[arg(long, hide = true, value_name = "NAME", requires = "idle")]
+    pub(crate) first: Option<String>,
+
     /// Leave when this process has ended.
     #[arg(long, hide = true, value_name = "PID")]
     pub(crate) held_by: Option<i32>,
@@ -249,12 +259,13 @@ pub(crate) struct Cli {
 
 /// Hidden roles. Their arguments may have any form: `--shim OPTION… -- NAME PROGRAM [ARGUMENT…]`, `--traced NAME
 /// PROGRAM [ARGUMENT…]`, `--debugged PROGRAM [ARGUMENT…]`, `--shm-users family|all INODE…`, `--mpi-users PID…`,
-/// `--boot-agent [--name NAME]`.
+/// `--boot-agent [--name NAME]`, `--site-starter`.
 pub(crate) const SHIM: &str = "--shim";
 pub(crate) const TRACED: &str = "--traced";
 pub(crate) const DEBUGGED: &str = "--debugged";
 pub(crate) const SHM_USERS: &str = "--shm-users";
 pub(crate) const MPI_USERS: &str = "--mpi-users";
+pub(crate) const SITE_STARTER: &str = "--site-starter";
 pub(crate) const BOOT_AGENT: &str = mpd_boot::command::AGENT;
 
 /// The names of a manager with a job, of one in waiting, and of the fork server.
@@ -363,6 +374,8 @@ impl Cli {
                     cli.waiting = Some(managers?);
                 }
                 "--alloc-hook" => cli.alloc_hook = Some(value()?.into()),
+                "--idle" => cli.idle = Some(value()?.parse().ok()?),
+                "--first" => cli.first = Some(value()?),
                 "--launched-by" => cli.launched_by = Some(value()?.parse().ok()?),
                 "--rundir" => cli.rundir = Some(value()?.into()),
                 "--keep" => cli.keep = Some(value()?.into()),
@@ -396,6 +409,21 @@ impl Cli {
     /// Whether the ring is for one job and is removed completely after it.
     pub(crate) const fn is_private(&self) -> bool {
         self.private || self.launched_by.is_some()
+    }
+
+    /// How long the ring lasts, if it ends by itself.
+    ///
+    /// # Errors
+    /// The name of the first daemon is not valid.
+    pub(crate) fn lease(&self, pulse: Duration) -> Result<Option<LeaseTerms>> {
+        let first = match (&self.first, self.launched_by) {
+            (Some(name), _) => First::Name(DaemonName::new(name).context("--first")?),
+            (None, Some(instance)) => First::Instance(instance),
+            (None, None) => First::Me,
+        };
+        let idle = self.idle.map(|seconds| Duration::from_secs(seconds.into()));
+        let ends = self.is_private() || idle.is_some();
+        Ok(ends.then_some(LeaseTerms { first, pulse, idle }))
     }
 
     /// The number of managers in waiting. In a ring for one job it is 0.

@@ -18,6 +18,7 @@ mod recording;
 mod replay;
 mod scale;
 mod shim;
+mod site_starter;
 mod start;
 mod sweep;
 mod users;
@@ -36,6 +37,9 @@ fn serve() -> ExitCode {
     // A program inherits ignored signals. So what starts a program runs before any signal is ignored.
     if let Some(arguments) = cli::arguments_behind(cli::BOOT_AGENT) {
         return exit_code(boot_agent::run(&arguments));
+    }
+    if cli::arguments_behind(cli::SITE_STARTER).is_some() {
+        return exit_code(site_starter::run());
     }
     if let Some(arguments) = cli::arguments_behind(cli::DEBUGGED) {
         return exit_code(shim::starter::run_under_gdb(&arguments));

@@ -123,6 +123,11 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) timeout: u32,
 
+    /// Start the user's ring on this host's site (/etc/mpd/hosts), through the starters of the site. It ends by itself when
+    /// nobody has used it for a while [default if no host, number or ring is given on such a host]
+    #[arg(long, conflicts_with_all = ["file", "hosts", "rsh", "user", "mpd", "several", "private", "add", "replace", "hold", "ring"])]
+    pub(crate) site: bool,
+
     /// For mpirun, whose private daemon runs on this host. Key and hosts are read from standard
     /// input. A line on standard output reports that all hosts are in the ring.
     #[arg(long, hide = true, requires = "ring", conflicts_with_all = ["add", "replace", "keep", "hosts", "file"])]

@@ -7,6 +7,7 @@ mod key;
 mod private;
 mod progress;
 mod ring;
+mod site;
 
 use std::io::{Write as _, stdin};
 use std::os::fd::AsFd as _;
@@ -25,7 +26,9 @@ use mpd_boot::{command, daemon};
 use mpd_channel::KeyText;
 use mpd_io::host::random;
 use mpd_io::process::signals::Signals;
+use mpd_io::ring::ring_name::RingName;
 use mpd_io::ring::rundir::RunDir;
+use mpd_io::ring::site::ThisSite;
 
 use crate::cli::{Cli, EXIT_NOTHING, EXIT_PARTIAL};
 use crate::complain::complain;
@@ -46,8 +49,10 @@ struct Up<'a> {
     rundir: RunDir,
     signals: Signals,
     rows: Vec<Row>,
-    /// The name of this host for Slurm, if srun starts its daemon.
+    /// The name of this host for Slurm or for the site, if the remote shell starts its daemon too.
     node: Option<String>,
+    /// Set for the user's ring on a site: whether this host is to run processes, and the right to boot.
+    site: Option<(bool, site::Turn)>,
     /// The remote shells that stay.
     kept: Vec<Child>,
     /// The members that this boot has introduced.
@@ -56,9 +61,11 @@ struct Up<'a> {
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let report = cli.hold.then(hold::report).transpose()?;
-    let ring = before::ring(cli)?;
+    let this_site = site::wanted(cli)?;
+    let ring =
+        if this_site.is_some() { mpd_io::ring::site::ring_name() } else { before::ring(cli)? };
     let mut kept = None;
-    let (rows, result) = match Up::prepare(cli, &ring) {
+    let (rows, result) = match Up::prepare(cli, &ring, this_site.as_ref()) {
         Err(error) => (Vec::new(), Err(error)),
         Ok(mut up) => {
             if up.needs_holder() && report.is_none() {
@@ -119,15 +126,22 @@ fn summary(cli: &Cli, rows: &[Row], end: &StepEnd) -> u8 {
 
 impl<'a> Up<'a> {
     /// Reads and checks all inputs, and starts nothing.
-    fn prepare(cli: &'a Cli, ring: &mpd_io::ring::ring_name::RingName) -> Result<Self> {
+    fn prepare(cli: &'a Cli, ring: &RingName, this_site: Option<&ThisSite>) -> Result<Self> {
         let signals = Signals::catch(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
             .context("cannot catch signals")?;
         let wanted = cli.private.then(private::read_request).transpose()?;
         let allocation = before::Allocation::find(cli)?;
         let wanted_hosts = wanted.as_ref().map(|wanted| &wanted.hosts[..]);
-        let mut roster = before::roster(cli, wanted_hosts, &allocation)?;
-        let manner = before::manner(cli, ring, &roster, &allocation)?;
-        let node = allocation.own_name().filter(|_| manner.in_batch).map(str::to_owned);
+        let mut roster = match this_site {
+            Some(this) => site::roster(cli, this)?,
+            None => before::roster(cli, wanted_hosts, &allocation)?,
+        };
+        let mut manner = before::manner(cli, ring, &roster, &allocation)?;
+        let mut node = allocation.own_name().filter(|_| manner.in_batch).map(str::to_owned);
+        if let Some(this) = this_site {
+            manner = site::manner(manner, this, ring)?;
+            node = Some(this.here.clone());
+        }
         if let Some(node) = &node {
             roster.local.host.clone_from(node);
         }
@@ -143,7 +157,11 @@ impl<'a> Up<'a> {
             .collect();
         let kept = Vec::new();
         let list = ring::List::default();
-        let up = Self { cli, wanted, manner, roster, rundir, signals, rows, node, kept, list };
+        let runs = |this: &ThisSite| this.own().is_some_and(|own| own.roles.run);
+        let turn = |this| Ok::<_, anyhow::Error>((runs(this), site::Turn::take(&rundir)?));
+        let site = this_site.map(turn).transpose()?;
+        let up =
+            Self { cli, wanted, manner, roster, rundir, signals, rows, node, site, kept, list };
         if !up.roster.dropped.is_empty() {
             let again = up.roster.dropped.join(", ");
             up.report(&format!(
@@ -188,6 +206,7 @@ impl<'a> Up<'a> {
         let view = daemon::describe(&self.rundir).context("the daemon of this host")?;
         let join = ring::entries(&view);
         let boot = BootTask {
+            keep: self.cli.keep.then(|| self.all()),
             join,
             root: ring::root(&view),
             running: if self.cli.replace { Running::Replace } else { Running::Refuse },
@@ -205,7 +224,8 @@ impl<'a> Up<'a> {
         }
         let patience = Duration::from_secs(self.cli.timeout.into());
         ring::verify(&self.rundir, &mut self.rows, patience)?;
-        if is_new && self.manner.in_batch && self.node.is_none() {
+        let is_guest = self.site.as_ref().is_some_and(|(runs, _)| !runs);
+        if is_new && (is_guest || self.manner.in_batch && self.node.is_none()) {
             ring::drain_own(&self.rundir, &view)?;
         }
         Ok(end)
@@ -222,8 +242,13 @@ impl<'a> Up<'a> {
             running: Running::Refuse,
             waits: false,
             hosts: Vec::new(),
-            keep: self.cli.keep.then(|| self.all()),
+            keep: self.keeps().then(|| self.all()),
         }
+    }
+
+    /// Whether the daemons start dead ones again. On a site, the first daemon does: run hosts may start nothing.
+    const fn keeps(&self) -> bool {
+        self.cli.keep || self.site.is_some()
     }
 
     fn key(&mut self, is_new: bool) -> Result<KeyText> {

@@ -11,7 +11,7 @@ use mpd_io::network::conn::Conn;
 use mpd_io::process::signals::Signals;
 use mpd_io::ring::console::Endpoint;
 use mpd_io::ring::private_sockets;
-use mpd_io::ring::rundir::{Found, host_name};
+use mpd_io::ring::rundir::{Found, RunDir, host_name};
 use mpd_wire::frame::Kind;
 use mpd_wire::job::{JobSpec, MAX_SPEC};
 use mpd_wire::message::{Opening, VERSION};
@@ -21,6 +21,7 @@ use nix::unistd::pipe2;
 use crate::cli::Run;
 use crate::private::{self, Cut, Listing, Private, Started};
 use crate::singleton::Adopted;
+use crate::site::{self, Wanted};
 use crate::surroundings::RingKind;
 
 /// A submitted job.
@@ -107,7 +108,13 @@ pub fn submit(job: &Run, passed: &Passed, signals: &mut Signals) -> Result<Submi
 
 /// Connects to the daemon of this host, or starts private daemons: in a batch job on its hosts.
 fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Result<Started> {
-    let rundir = job.ring_options.rundir()?;
+    let mut rundir = job.ring_options.rundir()?;
+    if rundir.is_of_site() {
+        if let Some(started) = connect_on_site(job, &rundir, signals)? {
+            return Ok(started);
+        }
+        rundir = job.ring_options.default_rundir()?;
+    }
     let is_usable = match rundir.find() {
         Ok(Found::Daemon(conn)) => return Ok(Started::Up(conn, Private::default())),
         Ok(Found::Directory) => {
@@ -151,6 +158,25 @@ fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Res
     });
     let patience = (signals, job.spec.timeout);
     private::start((&demand, here.as_deref()), job.verbose, listed.as_ref(), patience)
+}
+
+/// Connects to the user's ring on the site, and begins it if needed. `None` if the job gets a private ring.
+fn connect_on_site(job: &Run, rundir: &RunDir, signals: &mut Signals) -> Result<Option<Started>> {
+    /// A ring may end, because it is idle, when it is found.
+    const TRIES: usize = 3;
+    for _ in 0..TRIES {
+        if let Found::Daemon(conn) = rundir.find()? {
+            return Ok(Some(Started::Up(conn, Private::default())));
+        }
+        match site::wanted(rundir, &job.demand)? {
+            Wanted::Private => return Ok(None),
+            Wanted::OfSite => {}
+        }
+        if let Some(cut) = site::begin(job.verbose, (signals, job.spec.timeout))? {
+            return Ok(Some(Started::Cut(cut)));
+        }
+    }
+    bail!("the ring of this site ends as soon as it begins; 'mpdboot --site --verbose' shows more")
 }
 
 fn send(conn: &mut Conn, spec: &JobSpec, Passed(passed): &Passed) -> Result<()> {

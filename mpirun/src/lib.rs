@@ -60,6 +60,7 @@ pub mod run;
 pub mod scan;
 pub mod session;
 pub mod singleton;
+pub mod site;
 pub mod slots;
 pub mod suggest;
 pub mod surroundings;

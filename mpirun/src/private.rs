@@ -385,8 +385,47 @@ impl Boot {
     }
 }
 
+/// How an `mpdboot` without a request ended.
+#[derive(Debug)]
+pub enum BootEnd {
+    /// With this code.
+    Exited(u8),
+    Cut(Cut),
+}
+
+/// Waits for the end of an `mpdboot` that reports nothing, while the user may end the start. `output` is its standard
+/// output.
+///
+/// # Errors
+/// It was killed, or cannot be waited for.
+pub fn await_boot(
+    pid: Pid,
+    output: &PipeReader,
+    signals: &mut Signals,
+    limit: Option<Duration>,
+) -> Result<BootEnd> {
+    let mut user = User::new(signals, limit);
+    let outcome = user.await_report(&Expected { name: BOOT, pid, enough: None }, output)?;
+    if let Outcome::Left(cut) = outcome {
+        return Ok(BootEnd::Cut(cut));
+    }
+    match (wait_for(pid), outcome) {
+        (_, Outcome::Ended(cut) | Outcome::Left(cut)) => Ok(BootEnd::Cut(cut)),
+        (Ok(Fate::Exited(code)), Outcome::Reported(_)) => Ok(BootEnd::Exited(code)),
+        (Ok(Fate::Killed { signal, .. }), Outcome::Reported(_)) => {
+            bail!("mpdboot was killed by {}", signals::name(signal))
+        }
+        (Ok(Fate::Stopped) | Err(_), Outcome::Reported(_)) => {
+            bail!("mpdboot ended without a result")
+        }
+    }
+}
+
 /// Path of a program of the suite: beside this executable, else in PATH.
-fn find(program: &str) -> Result<PathBuf> {
+///
+/// # Errors
+/// It is not there.
+pub fn find(program: &str) -> Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find this program's own file")?;
     let beside = own.with_file_name(program);
     if beside.is_file() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow};
 use mpd_io::ring::ring_name::RingName;
 use mpd_io::ring::rundir::{RunDir, host_name};
-use mpd_io::ring::siblings;
+use mpd_io::ring::{siblings, site};
 use mpd_wire::job::Bytes;
 
 use crate::once::Once;
@@ -41,6 +41,15 @@ impl RingOptions {
     /// # Errors
     /// A variable has an invalid name of a ring.
     pub fn rundir(&self) -> Result<RunDir> {
+        let ring = RingName::resolve(self.ring.get().map(String::as_str))?;
+        Ok(site::or_of_site(self.default_rundir()?, &ring))
+    }
+
+    /// The same without the site of this host.
+    ///
+    /// # Errors
+    /// As for [`RingOptions::rundir`].
+    pub fn default_rundir(&self) -> Result<RunDir> {
         let ring = RingName::resolve(self.ring.get().map(String::as_str))?;
         Ok(RunDir::resolve(self.rundir.get().cloned(), &ring, &host_name()))
     }

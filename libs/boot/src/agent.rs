@@ -217,6 +217,16 @@ fn take_key(task: &BootTask) -> Result<(), Failure> {
     let manner = &task.manner;
     let text = |error: KeyFileError| failed(&error.to_string());
     let file = KeyFile::resolve(manner.key_file.as_ref().map(Into::into)).map_err(text)?;
+    if manner.site.is_some() {
+        let rundir = daemon::rundir(manner, &task.member).map_err(|e| failed(&e.to_string()))?;
+        rundir.make().map_err(|e| failed(&e.to_string()))?;
+        let former = file.load().map_err(text)?;
+        if former.is_some_and(|former| !key::are_compatible(&former, &theirs)) {
+            // The host that began the former ring has lost it, for example by a restart.
+            let _ = daemon::end(&rundir, RingRequest::Exit { member: None });
+        }
+        return file.replace(&theirs).map_err(text);
+    }
     let alone = file.of_ring_alone(&manner.ring);
     if manner.key_alone {
         return alone.replace(&theirs).map_err(text);

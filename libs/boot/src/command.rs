@@ -198,6 +198,10 @@ pub fn daemon(
     option("--alloc-hook", manner.alloc_hook.clone());
     option("--held-by", places.holder.map(|pid| pid.to_string()));
     option("--launched-by", places.launcher.map(|incarnation| incarnation.to_string()));
+    if let Some(site) = &manner.site {
+        option("--idle", Some(site.idle_s.to_string()));
+        option("--first", Some(site.first.clone()).filter(|first| *first != member.name));
+    }
     option("--rundir", places.rundir.map(str::to_owned));
     option("--keep", places.keep.map(str::to_owned));
     arguments.extend(manner.in_batch.then(|| "--in-batch".to_owned()));
@@ -207,6 +211,7 @@ pub fn daemon(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::SiteTerms;
 
     fn member() -> Member {
         Member {
@@ -239,6 +244,7 @@ mod tests {
             in_batch: false,
             waiting: None,
             alloc_hook: None,
+            site: None,
         }
     }
 
@@ -341,6 +347,13 @@ mod tests {
              --keep /r/keep.json --in-batch"
         );
         (manner.waiting, manner.in_batch, manner.alloc_hook) = (None, false, None);
+        let terms = SiteTerms { first: "h7".into(), idle_s: 600 };
+        let of_site = |first: &str| {
+            let site = Some(SiteTerms { first: first.into(), ..terms.clone() });
+            daemon(&Manner { site, ..manner.clone() }, &member, &[], Places::default()).join(" ")
+        };
+        assert!(of_site("h7").ends_with(" --speed 1.50 --key /k --idle 600"), "{}", of_site("h7"));
+        assert!(of_site("h1").ends_with(" --idle 600 --first h1"), "{}", of_site("h1"));
         let agent = AgentPlaces { nonce: "00ff", waits: true, key: Some(4), reports: true };
         let agent = Some(agent);
         manner.private = true;

@@ -37,6 +37,9 @@ pub fn rundir(manner: &Manner, member: &Member) -> Result<RunDir, InvalidRingNam
         "" => RingName::default(),
         name => RingName::resolve(Some(name))?,
     };
+    if manner.site.is_some() {
+        return Ok(RunDir::of_site(&ring));
+    }
     let (first, number) = if manner.private {
         // Several members may run on one host; the ordinal distinguishes their directories.
         (RunDir::private(&ring, &host_name()), member.ordinal)
@@ -188,7 +191,7 @@ impl Start<'_> {
         keep: Option<&str>,
         agent: Option<AgentPlaces<'_>>,
     ) -> Vec<String> {
-        let is_own = self.member.nth > 1 || self.manner.private;
+        let is_own = self.member.nth > 1 || self.manner.private || self.manner.site.is_some();
         let own = is_own.then(|| rundir.path().display().to_string());
         let launcher = self.root.filter(|_| self.manner.private);
         let holder = self.holder;

@@ -88,6 +88,18 @@ pub struct Manner {
     pub waiting: Option<u8>,
     /// Absolute path of the program that sees each request for slots; `None` for the default of each daemon.
     pub alloc_hook: Option<String>,
+    /// Only for a user's ring on a site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteTerms>,
+}
+
+/// The terms of a user's ring on a site. Its key is in its run directories.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteTerms {
+    /// The name of the daemon that begins the ring, and ends it when it is idle.
+    pub first: String,
+    /// How long the ring stays after its last use, in seconds.
+    pub idle_s: u32,
 }
 
 /// `keep.json`: the data to restart any daemon of a ring. It does not contain the key.
@@ -309,6 +321,7 @@ mod tests {
             in_batch: false,
             waiting: None,
             alloc_hook: None,
+            site: None,
         };
         let task = BootTask {
             key: SecretText(Zeroizing::new("ring blue\nc0ffee\n".into())),

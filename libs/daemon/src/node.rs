@@ -20,7 +20,6 @@
 mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
 
 use mpd_machine::{Pump, Time};
 use mpd_ring::{Event, Input as RingInput, Output as RingOutput, RequestId, Ring};
@@ -40,7 +39,7 @@ use crate::journal::Journal;
 use crate::keep::Keep;
 use crate::kept_events::KeptEvents;
 use crate::launch::Launches;
-use crate::lease::Lease;
+use crate::lease::{Lease, LeaseTerms};
 use crate::line::Line;
 use crate::manager_message::ManagerMessage;
 use crate::meetings::Meetings;
@@ -94,17 +93,8 @@ pub struct Membership {
     pub former: BTreeSet<DaemonName>,
     /// With `--keep`: the names of the members that are started again.
     pub kept: Option<BTreeSet<String>>,
-    /// In a private ring.
+    /// In a ring that ends by itself.
     pub lease: Option<LeaseTerms>,
-}
-
-/// The terms of a private ring.
-#[derive(Clone, Copy, Debug)]
-pub struct LeaseTerms {
-    /// The instance of the daemon that began the ring; `None`: this one.
-    pub launcher: Option<Instance>,
-    /// The pulse of the ring.
-    pub pulse: Duration,
 }
 
 /// The decisions of a daemon; see the module.
@@ -138,7 +128,7 @@ impl Node {
         let Membership { entrance, saved, former, kept, lease } = membership;
         let now = at.0;
         let keep = kept.map(|known| Keep::new(known, now));
-        let lease = lease.map(|LeaseTerms { launcher, pulse }| Lease::new(launcher, pulse, now));
+        let lease = lease.map(|terms| Lease::new(terms, now));
         let here = Here {
             name: pump.machine().name().clone(),
             arch: facts.arch.clone(),
@@ -218,8 +208,8 @@ impl Node {
         }
     }
 
-    /// Begins a turn, before the links are read. `is_needed`: whether a job or the mpirun of a private ring needs this
-    /// daemon. A job that comes with the links of this turn keeps the daemon too.
+    /// Begins a turn, before the links are read. `is_needed`: whether a job needs this daemon, or the mpirun of a private
+    /// ring, or a console of a ring that ends when it is idle. A job that comes with the links of this turn keeps the daemon too.
     pub fn begin_turn(&mut self, turn: Turn<'_>, is_needed: bool) {
         let effect = self.stay.review_lease(turn.now, self.pump.machine(), is_needed);
         self.route_all(turn, effect);

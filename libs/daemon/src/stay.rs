@@ -5,11 +5,11 @@ use std::time::Duration;
 use mpd_machine::Time;
 use mpd_ring::{Event, Input, Ring};
 use mpd_wire::message::RingOrder;
-use mpd_wire::{Address, DaemonName};
+use mpd_wire::{Address, DaemonName, Standing};
 
 use crate::effect::{Effect, Farewell};
 use crate::keep::Keep;
-use crate::lease::Lease;
+use crate::lease::{First, Lease};
 use crate::line::Line;
 use crate::output::Output;
 use crate::request::{Numbers, Requester, payload_of};
@@ -58,7 +58,7 @@ pub(crate) struct Stay {
     saved: Saved,
     /// With `--keep`: starts lost members again. Other members do that for this daemon.
     keep: Option<Keep>,
-    /// Only in a private ring.
+    /// Only in a ring that ends by itself.
     lease: Option<Lease>,
     numbers: Numbers,
 }
@@ -100,7 +100,12 @@ impl Stay {
 
     /// Whether the ring is saved for a successor. A daemon of a private ring has no successor.
     fn is_saved(&self) -> bool {
-        self.entered && self.leaving == Leaving::No && self.lease.is_none()
+        self.entered && self.leaving == Leaving::No && self.private().is_none()
+    }
+
+    /// The lease, in a private ring.
+    fn private(&self) -> Option<&Lease> {
+        self.lease.as_ref().filter(|lease| lease.is_private())
     }
 
     /// Why entering has failed for good, or why this daemon must leave. `last`: why the last attempt failed.
@@ -152,7 +157,7 @@ impl Stay {
     /// Begins to leave because of a signal. The first daemon of a private ring first orders all to leave: see
     /// [`Stay::review_lease`].
     pub(crate) fn leave_on_signal(&mut self, now: Time) {
-        if !self.lease.as_ref().is_some_and(Lease::is_first) {
+        if !self.private().is_some_and(Lease::is_first) {
             let how = if self.keep.is_some() { Farewell::WithoutNotice } else { Farewell::Signal };
             self.leave(now, how);
         }
@@ -161,8 +166,8 @@ impl Stay {
     /// Handles the order to leave. In a private ring the daemon waits for the end of its job first.
     pub(crate) fn dismiss(&mut self, now: Time) {
         match &mut self.lease {
-            Some(lease) => lease.dismiss(),
-            None => self.leave(now, Farewell::WithAll),
+            Some(lease) if lease.is_private() => lease.dismiss(),
+            Some(_) | None => self.leave(now, Farewell::WithAll),
         }
     }
 
@@ -190,7 +195,7 @@ impl Stay {
         .min()
     }
 
-    /// Leaves a private ring if neither the mpirun that began it nor a job needs it (`is_needed`).
+    /// Leaves a ring that ends by itself if nobody needs it any more (`is_needed`).
     pub(crate) fn review_lease(
         &mut self,
         now: Time,
@@ -198,9 +203,15 @@ impl Stay {
         is_needed: bool,
     ) -> Option<Effect> {
         let lease = self.lease.as_mut()?;
-        let is_live = |instance| ring.is_live_instance(instance);
+        let is_live = |first: &First| match first {
+            First::Me => true,
+            First::Instance(instance) => ring.is_live_instance(*instance),
+            First::Name(name) => {
+                ring.record(name).is_some_and(|record| record.standing == Standing::Live)
+            }
+        };
         let is_lost = lease.is_lost(now, is_live);
-        if is_needed || self.leaving != Leaving::No {
+        if !lease.is_over(now, is_needed) || self.leaving != Leaving::No {
             return None;
         }
         if lease.is_dismissed() {

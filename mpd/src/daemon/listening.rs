@@ -19,16 +19,19 @@ pub(super) enum Leftover {
     Kept,
     /// It is removed if no job is running. The managers of jobs would look for the next daemon there.
     RemovedIfIdle,
+    /// The same, but jobs outlive the daemon: the next one begins with the user's next job.
+    OfSite,
     Removed,
 }
 
 impl Leftover {
     /// A private ring has no next daemon, and the ring of a batch job ends with it.
     pub(super) const fn of(cli: &Cli) -> Self {
-        match (cli.is_private(), cli.in_batch) {
-            (true, _) => Self::Removed,
-            (false, true) => Self::RemovedIfIdle,
-            (false, false) => Self::Kept,
+        match (cli.is_private(), cli.in_batch, cli.idle) {
+            (true, _, _) => Self::Removed,
+            (false, true, _) => Self::RemovedIfIdle,
+            (false, false, Some(_)) => Self::OfSite,
+            (false, false, None) => Self::Kept,
         }
     }
 }
@@ -55,6 +58,11 @@ impl Listening {
     /// Whether the jobs here end with this daemon, because none follows that their managers could find.
     pub(super) fn ends_jobs(&self) -> bool {
         self.leftover == Leftover::RemovedIfIdle
+    }
+
+    /// Whether this is the ring of a user on a site.
+    pub(super) fn is_of_site(&self) -> bool {
+        self.leftover == Leftover::OfSite
     }
 
     /// The state of the listening socket.
@@ -88,7 +96,7 @@ impl Drop for Listening {
         let is_idle = || fs::read_dir(self.rundir.jobs()).is_ok_and(|mut all| all.next().is_none());
         let is_over = match self.leftover {
             Leftover::Kept => false,
-            Leftover::RemovedIfIdle => is_idle(),
+            Leftover::RemovedIfIdle | Leftover::OfSite => is_idle(),
             Leftover::Removed => true,
         };
         if is_over {

@@ -328,9 +328,12 @@ impl Daemon {
         manager_messages.for_each(|(message, link)| self.peers.send_with_link(message, link));
     }
 
-    /// Whether a private ring is still in use: its mpirun is connected, or a job runs. `false` after a signal.
+    /// Whether a ring that ends by itself is in use: its mpirun is connected, or a console of a user's ring on a site, or a
+    /// job runs. `false` after a signal.
     fn is_needed(&self) -> bool {
-        !self.ending && (self.peers.has_owner() || !self.jobs.is_idle())
+        let is_of_site = self.listening.as_ref().is_some_and(Listening::is_of_site);
+        let has_console = is_of_site && self.peers.has_consoles();
+        !self.ending && (self.peers.has_owner() || has_console || !self.jobs.is_idle())
     }
 
     fn wait(&self) -> Option<Duration> {

@@ -205,6 +205,7 @@ pub(super) fn manner(
         in_batch: false,
         waiting: cli.waiting,
         alloc_hook: alloc_hook(cli)?,
+        site: None,
     };
     manner.in_batch = allocation.is_slurm && command::kills_at_end(&manner);
     Ok(manner)

@@ -21,7 +21,9 @@ const MAX_ENTRIES: usize = 4;
 pub(super) fn take_over(cli: &Cli, rundir: &RunDir) -> Result<Option<RingView>> {
     let path = rundir.path().display();
     let is_running = rundir.connect()?.is_some();
-    match (is_running, cli.add || cli.private, cli.replace) {
+    // On a site, a running ring gets the hosts that it lacks.
+    let adds = cli.add || cli.private || (is_running && rundir.is_of_site());
+    match (is_running, adds, cli.replace) {
         (true, true, _) => Ok(Some(daemon::describe(rundir)?)),
         (true, false, true) => {
             let missing =

@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use mpd_io::ring::ring_name::RingName;
 use mpd_io::ring::rundir::{RunDir, host_name};
+use mpd_io::ring::site;
 
 /// Selects the daemon to ask.
 #[derive(Clone, Debug, Default, Args)]
@@ -26,7 +27,8 @@ impl RingOptions {
     /// When the name of the ring is not valid.
     pub fn rundir(&self) -> Result<RunDir> {
         let ring = RingName::resolve(self.ring.as_deref())?;
-        Ok(RunDir::resolve(self.rundir.clone(), &ring, &host_name()))
+        let default = RunDir::resolve(self.rundir.clone(), &ring, &host_name());
+        Ok(site::or_of_site(default, &ring))
     }
 
     /// The same options as arguments for a command on another host, where this environment does not

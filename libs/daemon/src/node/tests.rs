@@ -4,8 +4,11 @@ use mpd_alloc::data::{AllocNews, AllocRequest, Hardness, Strings};
 use mpd_alloc::exchange::{self, Ask, Reply};
 use mpd_wire::message::{HostUse, JobOrder, JobRef};
 
+use std::time::Duration;
+
 use super::*;
 use crate::jobs_here::Root;
+use crate::lease::First;
 use crate::saved::RingImage;
 use crate::tests::{SomeJobs, config};
 
@@ -210,7 +213,7 @@ fn the_saved_ring_is_that_of_the_next_daemon_of_the_same_ring_and_name() {
 
 #[test]
 fn the_first_daemon_of_a_private_ring_leaves_with_all_when_it_is_not_needed() {
-    let terms = LeaseTerms { launcher: None, pulse: Duration::from_secs(1) };
+    let terms = LeaseTerms { first: First::Me, pulse: Duration::from_secs(1), idle: None };
     let mut host = Host::new(Some(terms));
     host.give(Input::Signalled);
     assert!(host.node.accepts(), "a signal alone does not end it");

@@ -7,4 +7,5 @@ pub mod private_sockets;
 pub mod ring_name;
 pub mod rundir;
 pub mod siblings;
+pub mod site;
 pub mod slots;

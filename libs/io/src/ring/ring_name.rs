@@ -82,6 +82,12 @@ impl RingName {
         Ok(Self(format!("job-{}", hex::encode(&random::bytes::<8>()?))))
     }
 
+    /// The name of the ring that a user of a site begins on `host`.
+    pub fn of_site(host: &str) -> Self {
+        let fits = |c: char| if is_word(c) { c } else { '_' };
+        Self("site-".chars().chain(host.chars().map(fits)).take(MAX_LENGTH).collect())
+    }
+
     /// The name; empty for the ring without a name.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -37,6 +37,7 @@ const MAX_SOCKET_PATH: usize = 107;
 pub struct RunDir {
     path: PathBuf,
     explicit: bool,
+    of_site: bool,
 }
 
 /// Why a run directory cannot be used.
@@ -121,7 +122,18 @@ fn variable(name: &str) -> Option<OsString> {
 impl RunDir {
     /// The run directory at `path`, regardless of the environment.
     pub const fn at(path: PathBuf) -> Self {
-        Self { path, explicit: true }
+        Self { path, explicit: true, of_site: false }
+    }
+
+    /// The run directory of a user's ring on a site.
+    pub fn of_site(ring: &RingName) -> Self {
+        let path = Path::new(super::site::RUN).join(format!("mpd-{}{}", geteuid(), ring.suffix()));
+        Self { path, explicit: false, of_site: true }
+    }
+
+    /// Whether it is that of a user's ring on a site.
+    pub const fn is_of_site(&self) -> bool {
+        self.of_site
     }
 
     /// Whether the user has named it, instead of a default.
@@ -139,7 +151,7 @@ impl RunDir {
             directory.join(name + &suffix)
         });
         // Absolute, because a daemon changes its working directory to /.
-        Self { path: std::path::absolute(&path).unwrap_or(path), explicit }
+        Self { path: std::path::absolute(&path).unwrap_or(path), explicit, of_site: false }
     }
 
     /// The run directory of a private ring. Its name is random, so no other daemon has it.

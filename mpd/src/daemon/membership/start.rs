@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use mpd_channel::{Instance, KeyText};
-use mpd_daemon::{Entrance, Facts, LeaseTerms, Membership, Node, RingIdentity, Saved, SlotsImage};
+use mpd_daemon::{Entrance, Facts, Membership, Node, RingIdentity, Saved, SlotsImage};
 use mpd_io::clock::wall;
 use mpd_io::files::key_file::{self, KeyFile};
 use mpd_io::host::cpus;
@@ -87,8 +87,7 @@ pub(super) fn begin(
     let enters = !cli.waits && !entries.is_empty();
     let give_up = enters.then(|| now + patience);
     let addresses = if enters { entries } else { Vec::new() };
-    let lease =
-        cli.is_private().then_some(LeaseTerms { launcher: cli.launched_by, pulse: timing.pulse });
+    let lease = cli.lease(timing.pulse)?;
     let membership = Membership {
         entrance: Entrance { addresses, patience, give_up },
         saved,

@@ -137,6 +137,11 @@ impl Peers {
         self.owner.is_some_and(|token| self.peers.contains_key(&token))
     }
 
+    /// Whether a console is connected.
+    pub(crate) fn has_consoles(&self) -> bool {
+        self.peers.values().any(|peer| !matches!(peer.state, State::Manager(_)))
+    }
+
     /// The deadline of the next unfinished request.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let waiting = self.peers.values().filter(|p| p.is_timed());

@@ -1,0 +1,76 @@
+//! The user's ring on a site: begun by the first job, through `mpdboot --site`.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use mpd_io::process::signals::Signals;
+use mpd_io::process::spawn::{Extra, Spawn, own_environment};
+use mpd_io::ring::rundir::RunDir;
+use mpd_io::ring::site::{self, SiteError, ThisSite};
+use mpd_placement::hosts::HostEntry;
+
+use crate::demand::Demand;
+use crate::private::{self, Cut};
+
+/// The ring that the job gets.
+#[derive(Debug)]
+pub enum Wanted {
+    /// The ring of the site, which is to be begun.
+    OfSite,
+    /// A private ring: there is no site here, or the job names a host that the site does not have.
+    Private,
+}
+
+/// Which ring a job with this demand gets if no daemon runs here.
+///
+/// # Errors
+/// The list of hosts or the rules of the site are wrong.
+pub fn wanted(rundir: &RunDir, demand: &Demand) -> Result<Wanted> {
+    if !rundir.is_of_site() {
+        return Ok(Wanted::Private);
+    }
+    match site::load_to_submit() {
+        Ok(Some(this)) if has_all(&this, &demand.hosts) => Ok(Wanted::OfSite),
+        // Hosts of others are reached by the user's own ssh.
+        Ok(_) => Ok(Wanted::Private),
+        // A job of this host alone needs no site.
+        Err(SiteError::NoSubmitHost(..) | SiteError::NotListed(_)) if demand.hosts.is_empty() => {
+            Ok(Wanted::Private)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn has_all(this: &ThisSite, hosts: &[HostEntry]) -> bool {
+    let is_here = |host: &HostEntry| this.site.find([host.host.as_str()]).is_some();
+    hosts.iter().all(is_here)
+}
+
+/// Begins the ring. `None` when it runs.
+///
+/// # Errors
+/// It cannot begin; standard error has the hosts and reasons.
+pub fn begin(
+    verbose: bool,
+    (signals, limit): (&mut Signals, Option<Duration>),
+) -> Result<Option<Cut>> {
+    const PARTIAL: u8 = 3;
+    let program = private::find("mpdboot")?;
+    let mut argv = vec!["mpdboot", "--site"];
+    argv.push(if verbose { "--verbose" } else { "--quiet" });
+    let spawn = Spawn::new(program.as_os_str().as_bytes(), argv, own_environment())?;
+    let null = std::fs::File::open("/dev/null").context("cannot open /dev/null")?;
+    let (report, output) = io::pipe().context("cannot make a pipe")?;
+    let pid = spawn
+        .start(&[null.as_fd(), output.as_fd(), io::stderr().as_fd()], Extra::default(), None)
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    drop(output);
+    match private::await_boot(pid, &report, signals, limit)? {
+        private::BootEnd::Cut(cut) => Ok(Some(cut)),
+        private::BootEnd::Exited(0 | PARTIAL) => Ok(None),
+        private::BootEnd::Exited(_) => bail!("there is no ring for the job; nothing was run"),
+    }
+}
