@@ -13,6 +13,7 @@ use mpd_wire::RankSet;
 use mpd_wire::job::LabelFormat;
 use mpd_wire::message::{InvalidJobRef, JobRef};
 
+use crate::all_users::AllUsers;
 use crate::jobs::JobFilter;
 
 mod common;
@@ -165,6 +166,10 @@ pub struct ListjobsCli {
     #[arg(long, conflicts_with = "sss")]
     pub tree: bool,
 
+    /// For root.
+    #[command(flatten)]
+    pub all: AllUsers,
+
     /// Options of all consoles.
     #[command(flatten)]
     pub common: Common,
@@ -271,6 +276,10 @@ pub struct TopCli {
     #[arg(long, requires = "openmetrics")]
     pub per_rank: bool,
 
+    /// For root.
+    #[command(flatten)]
+    pub all: AllUsers,
+
     /// Options of all consoles.
     #[command(flatten)]
     pub common: Common,
@@ -315,6 +324,10 @@ pub struct KilljobCli {
     /// All jobs with this alias
     #[arg(short, long, value_name = "ALIAS", group = "which")]
     pub alias: Option<String>,
+
+    /// For root.
+    #[command(flatten)]
+    pub all: AllUsers,
 
     /// Options of all consoles.
     #[command(flatten)]
@@ -377,6 +390,10 @@ pub struct SigjobCli {
     /// Signal the process group of each rank; this is the default
     #[arg(short, long, conflicts_with = "single")]
     pub group: bool,
+
+    /// For root.
+    #[command(flatten)]
+    pub all: AllUsers,
 
     /// Options of all consoles.
     #[command(flatten)]

@@ -5,6 +5,7 @@
 //! functions. Only `tool`, `ask`, `farm`, `job_events`, `live`, `export`, `remote`, and the collecting modules of
 //! `check` do I/O.
 
+pub mod all_users;
 pub mod ask;
 pub mod check;
 pub mod checked;

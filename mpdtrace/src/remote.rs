@@ -154,16 +154,29 @@ impl Running {
 
     fn begin(line: &[String], input: Stdio) -> Result<Self, String> {
         let (program, arguments) = line.split_first().ok_or("no command")?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(input)
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(input);
+        Self::spawn(command, program)
+    }
+
+    /// Starts a prepared command with empty input. `program` is its name for people.
+    ///
+    /// # Errors
+    /// A text for people.
+    pub fn of(mut command: Command, program: &str) -> Result<Self, String> {
+        command.stdin(Stdio::null());
+        Self::spawn(command, program)
+    }
+
+    fn spawn(mut command: Command, program: &str) -> Result<Self, String> {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|e| format!("cannot run {program}: {e}"))?;
         let out = Capture::new(child.stdout.take());
         let err = Capture::new(child.stderr.take());
-        Ok(Self { program: program.clone(), child, out, err })
+        Ok(Self { program: program.to_owned(), child, out, err })
     }
 
     /// The first whole line of standard output that `pick` accepts. `None` at the deadline or at

@@ -6,10 +6,13 @@ use anyhow::{Context as _, Result, bail};
 use mpd_wire::JobId;
 use mpd_wire::message::{JobOrder, JobRef};
 use mpdtrace::cli::KilljobCli;
-use mpdtrace::{ask, member, tool};
+use mpdtrace::{all_users, ask, member, tool};
 
 pub(crate) fn main() -> ExitCode {
     tool::main(|cli: &KilljobCli| {
+        if cli.all.all_users {
+            return all_users::act("mpdkilljob", &cli.job(), &cli.all, |job| vec![job.to_owned()]);
+        }
         tool::job_command("mpdkilljob", &cli.common, job(cli)?, JobOrder::Kill)
     })
 }

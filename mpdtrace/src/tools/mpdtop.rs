@@ -9,13 +9,16 @@ use mpdtrace::cli::TopCli;
 use mpdtrace::export::{self, Source};
 use mpdtrace::live::{self, SAMPLES};
 use mpdtrace::top::View;
-use mpdtrace::{render, tool};
+use mpdtrace::{all_users, render, tool};
 
 pub(crate) fn main() -> ExitCode {
     tool::main(run)
 }
 
 fn run(cli: &TopCli) -> Result<ExitCode> {
+    if cli.all.all_users {
+        return all_users::tables("mpdtop", &["--once".to_owned()], &cli.all);
+    }
     let rundir = cli.common.ring_options.rundir()?;
     let job = cli.job();
     if cli.openmetrics {

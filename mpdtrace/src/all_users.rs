@@ -1,0 +1,292 @@
+//! `--all-users`: root sees the jobs of all users, and ends or signals them.
+//!
+//! Root never speaks to the daemon of another user. For each daemon, the tool runs once more as the owner of that daemon. So
+//! daemons admit nobody but their own user, and a user's socket is not read by a process of root.
+
+pub mod merge;
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result, bail};
+use mpd_io::files::logging::one_line;
+use mpd_io::process::identity::user_name;
+use mpd_io::ring::rundir::host_name;
+use mpd_io::ring::site;
+use mpd_wire::message::JobRef;
+use nix::unistd::geteuid;
+
+use crate::remote::{self, Ended, Running, Shell};
+use crate::tool;
+
+/// Deadline of one tool for one user, and of one host.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Most tools at a time.
+const WIDTH: usize = 16;
+/// Most entries of a directory that are examined.
+const MAX_ENTRIES: usize = 10_000;
+/// One line for each act of root.
+const AUDIT: &str = "/var/log/mpd-suite/audit.log";
+
+/// Options of tools that root may use for all users.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct AllUsers {
+    /// For root: the jobs of all users, on all hosts of the site (/etc/mpd/hosts)
+    #[arg(long)]
+    pub all_users: bool,
+
+    /// With --all-users: only jobs of this user
+    #[arg(long, value_name = "USER", requires = "all_users")]
+    pub owner: Option<String>,
+
+    /// With --all-users: only this host
+    #[arg(long, requires = "all_users")]
+    pub here: bool,
+}
+
+/// A daemon of a user on this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct UsersDaemon {
+    uid: u32,
+    /// The group of its directory, so one of the user's groups.
+    gid: u32,
+    user: String,
+    rundir: PathBuf,
+}
+
+/// The daemons on this host, by directory.
+fn daemons(owner: Option<&str>) -> Vec<UsersDaemon> {
+    let mut places = vec![PathBuf::from(site::RUN), PathBuf::from("/tmp")];
+    places.extend(entries(Path::new("/run/user")));
+    let mut all = Vec::new();
+    for rundir in places.iter().flat_map(|place| entries(place)) {
+        let name = rundir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if !(name == "mpd" || name.starts_with("mpd-")) {
+            continue;
+        }
+        // A link could lead to the directory of another user.
+        let Ok(found) = fs::symlink_metadata(&rundir) else { continue };
+        let serves = |name: &str| {
+            fs::symlink_metadata(rundir.join(name))
+                .is_ok_and(|it| it.file_type().is_socket() || it.is_dir())
+        };
+        if !found.is_dir() || found.uid() == 0 || !(serves("mpd.sock") || serves("private")) {
+            continue;
+        }
+        let user = user_name(found.uid());
+        if owner.is_none_or(|owner| owner == user) {
+            all.push(UsersDaemon { uid: found.uid(), gid: found.gid(), user, rundir });
+        }
+    }
+    all.sort_by(|a, b| a.rundir.cmp(&b.rundir));
+    all
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let all = fs::read_dir(directory).into_iter().flatten().take(MAX_ENTRIES).flatten();
+    all.map(|entry| entry.path()).collect()
+}
+
+impl UsersDaemon {
+    /// Runs a tool of the suite as the owner of this daemon.
+    fn run(&self, name: &str, arguments: &[String]) -> Result<Ended, String> {
+        let program = tool::own_path(name).map_err(|e| format!("{e:#}"))?;
+        let mut command = Command::new(program);
+        command.args(arguments).arg("--rundir").arg(&self.rundir).current_dir("/");
+        // The standard library also gives up all further groups of root.
+        command.env_clear().env("PATH", "/usr/bin:/bin").gid(self.gid).uid(self.uid);
+        command.process_group(0);
+        Running::of(command, name)?.end(PATIENCE)
+    }
+}
+
+/// What a tool printed for each user, on this host and on the others of the site. Complaints go to standard error. The second
+/// result is whether there were any.
+fn outputs(name: &str, arguments: &[String], all: &AllUsers) -> Result<(Vec<String>, bool)> {
+    if !geteuid().is_root() {
+        bail!("--all-users is for root; without it, you see your own jobs");
+    }
+    let found = daemons(all.owner.as_deref());
+    let results = remote::each(&found, WIDTH, |daemon| daemon.run(name, arguments));
+    let (mut texts, mut failed) = (Vec::new(), false);
+    for (daemon, result) in found.iter().zip(results) {
+        match result {
+            Ok(ended) => {
+                let who = format!("{}, {}", daemon.user, daemon.rundir.display());
+                ended.err.lines().for_each(|line| tool::warn(name, &format!("{who}: {line}")));
+                failed |= !ended.status.success();
+                texts.push(ended.out);
+            }
+            Err(problem) => {
+                failed = true;
+                tool::warn(name, &format!("{}: {problem}", daemon.user));
+            }
+        }
+    }
+    for (host, result) in elsewhere(name, arguments, all)? {
+        match result {
+            Ok(ended) => {
+                ended.err.lines().for_each(|line| tool::warn(name, &format!("{host}: {line}")));
+                failed |= !ended.status.success();
+                texts.push(ended.out);
+            }
+            Err(problem) => {
+                failed = true;
+                tool::warn(name, &format!("{host}: {problem}"));
+            }
+        }
+    }
+    Ok((texts, failed))
+}
+
+/// What the tool printed on the other hosts of the site, over root's ssh.
+fn elsewhere(
+    name: &str,
+    arguments: &[String],
+    all: &AllUsers,
+) -> Result<Vec<(String, Result<Ended, String>)>> {
+    let site = if all.here { None } else { site::load()? };
+    let Some(this) = site else { return Ok(Vec::new()) };
+    let hosts = this.site.hosts().iter().map(|host| host.name().to_owned());
+    let hosts: Vec<String> = hosts.filter(|host| *host != this.here).collect();
+    let line = remote_line(name, arguments, all.owner.as_deref())?;
+    let results = remote::each(&hosts, WIDTH, |host| root_shell().run(host, &line, PATIENCE));
+    Ok(hosts.into_iter().zip(results).collect())
+}
+
+fn remote_line(name: &str, arguments: &[String], owner: Option<&str>) -> Result<Vec<String>> {
+    let mut line = vec![tool::own_path(name)?, "--all-users".to_owned(), "--here".to_owned()];
+    line.extend(owner.into_iter().flat_map(|owner| ["--owner".to_owned(), owner.to_owned()]));
+    line.extend(arguments.iter().cloned());
+    Ok(line)
+}
+
+fn root_shell() -> Shell {
+    Shell { program: "ssh".to_owned(), user: Some("root".to_owned()) }
+}
+
+/// `mpdlistjobs --all-users`; `arguments` are its other options.
+///
+/// # Errors
+/// This user is not root, or the list of hosts is wrong.
+pub fn list(
+    arguments: &[String],
+    all: &AllUsers,
+    form: fn(&[String]) -> Result<String>,
+) -> Result<ExitCode> {
+    let (texts, failed) = outputs("mpdlistjobs", arguments, all)?;
+    tool::print(&form(&texts)?)?;
+    Ok(tool::code(failed))
+}
+
+/// `mpdtop --all-users`: one table for each ring that has a daemon here.
+///
+/// # Errors
+/// As for [`list`].
+pub fn tables(name: &str, arguments: &[String], all: &AllUsers) -> Result<ExitCode> {
+    if !geteuid().is_root() {
+        bail!("--all-users is for root; without it, you see your own jobs");
+    }
+    let found = daemons(all.owner.as_deref());
+    let results = remote::each(&found, WIDTH, |daemon| daemon.run(name, arguments));
+    let mut failed = false;
+    for (daemon, result) in found.iter().zip(results) {
+        match result {
+            Ok(ended) => {
+                failed |= !ended.status.success();
+                tool::print(&format!(
+                    "{} ({})\n{}{}\n",
+                    daemon.user,
+                    daemon.rundir.display(),
+                    ended.out,
+                    ended.err
+                ))?;
+            }
+            Err(problem) => {
+                failed = true;
+                tool::warn(name, &format!("{}: {problem}", daemon.user));
+            }
+        }
+    }
+    Ok(tool::code(failed))
+}
+
+/// A job as the word of a command line.
+pub fn word(job: &JobRef) -> String {
+    match job {
+        JobRef::Number(number) => number.to_string(),
+        JobRef::Private(console) => format!("p{console}"),
+        JobRef::Id(id) => id.to_string(),
+        JobRef::Alias(alias) => alias.clone(),
+    }
+}
+
+/// Has a tool act on the one job that `job` means, as the owner of the job. `arguments` makes the words of the tool from the
+/// full name of the job. The act is one line of the audit.
+///
+/// # Errors
+/// No or several users have such a job, or the tool fails.
+pub fn act(
+    name: &str,
+    job: &JobRef,
+    all: &AllUsers,
+    arguments: impl Fn(&str) -> Vec<String>,
+) -> Result<ExitCode> {
+    let listing = [word(job), "--json".to_owned()];
+    let (texts, _) = outputs("mpdlistjobs", &listing, all)?;
+    let found = merge::only(&merge::listings(&texts)?).map_err(anyhow::Error::msg)?;
+    let words = arguments(&found.job);
+    let mut result = Err(format!("{} has no daemon on the hosts of job {}", found.user, found.job));
+    for daemon in daemons(Some(&found.user)) {
+        result = success(name, daemon.run(name, &words));
+        if result.is_ok() {
+            break;
+        }
+    }
+    if result.is_err() && !all.here {
+        let line = remote_line(name, &words, Some(&found.user))?;
+        for host in
+            found.hosts.iter().map(|it| it.host.as_str()).filter(|host| *host != host_name())
+        {
+            // The audit of this act is here.
+            result = success(name, root_shell().run(host, &line, PATIENCE));
+            if result.is_ok() {
+                break;
+            }
+        }
+    }
+    let outcome =
+        result.as_ref().map_or_else(|problem| format!("failed: {problem}"), |()| "done".to_owned());
+    audit(&format!("{name} {} of {}: {outcome}", words.join(" "), found.user))?;
+    result.map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg)
+}
+
+fn success(name: &str, ended: Result<Ended, String>) -> Result<(), String> {
+    let ended = ended?;
+    match ended.status.success() {
+        true => Ok(()),
+        false => Err(root_shell().complaint(&ended, &[name.to_owned()])),
+    }
+}
+
+/// Notes who did what.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn audit(text: &str) -> Result<()> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let by = std::env::var("SUDO_USER").ok().filter(|user| !user.is_empty());
+    let who = by.map_or_else(|| "root".to_owned(), |user| format!("root (sudo of {user})"));
+    let line = one_line(&format!("{} {who} on {}: {text}", since.as_secs(), host_name()));
+    if let Some(directory) = Path::new(AUDIT).parent() {
+        fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+    }
+    let mut file =
+        OpenOptions::new().append(true).create(true).mode(0o640).open(AUDIT).context(AUDIT)?;
+    writeln!(file, "{line}").context(AUDIT)
+}
