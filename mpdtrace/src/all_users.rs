@@ -3,6 +3,7 @@
 //! Root never speaks to the daemon of another user. For each daemon, the tool runs once more as the owner of that daemon. So
 //! daemons admit nobody but their own user, and a user's socket is not read by a process of root.
 
+pub mod drain;
 pub mod merge;
 
 use std::fs::{self, OpenOptions};
@@ -51,16 +52,16 @@ pub struct AllUsers {
 
 /// A daemon of a user on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct UsersDaemon {
+pub struct UsersDaemon {
     uid: u32,
     /// The group of its directory, so one of the user's groups.
     gid: u32,
-    user: String,
+    pub user: String,
     rundir: PathBuf,
 }
 
 /// The daemons on this host, by directory.
-fn daemons(owner: Option<&str>) -> Vec<UsersDaemon> {
+pub fn daemons(owner: Option<&str>) -> Vec<UsersDaemon> {
     let mut places = vec![PathBuf::from(site::RUN), PathBuf::from("/tmp")];
     places.extend(entries(Path::new("/run/user")));
     let mut all = Vec::new();
@@ -94,7 +95,10 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 
 impl UsersDaemon {
     /// Runs a tool of the suite as the owner of this daemon.
-    fn run(&self, name: &str, arguments: &[String]) -> Result<Ended, String> {
+    ///
+    /// # Errors
+    /// A text for people.
+    pub fn run(&self, name: &str, arguments: &[String]) -> Result<Ended, String> {
         let program = tool::own_path(name).map_err(|e| format!("{e:#}"))?;
         let mut command = Command::new(program);
         command.args(arguments).arg("--rundir").arg(&self.rundir).current_dir("/");

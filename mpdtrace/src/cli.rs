@@ -125,6 +125,14 @@ pub struct DrainCli {
     #[arg(long)]
     pub undo: bool,
 
+    /// With --all-users: only while a session is active at a seat of the host
+    #[arg(long, requires = "all_users", conflicts_with = "undo")]
+    pub while_active: bool,
+
+    /// For root.
+    #[command(flatten)]
+    pub all: AllUsers,
+
     /// Options of all consoles.
     #[command(flatten)]
     pub common: Common,

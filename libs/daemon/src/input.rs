@@ -42,6 +42,8 @@ pub enum Input {
         /// Its next events.
         events: Vec<JobEvent>,
     },
+    /// Root has set or removed the mark that drains this host for all users.
+    HostMarked(bool),
     /// A signal asks this daemon to leave.
     Signalled,
     /// The answer to [`crate::Output::StartManager`].

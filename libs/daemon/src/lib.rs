@@ -15,6 +15,7 @@ mod address;
 mod allocations;
 mod consoles;
 mod demand;
+mod draining;
 mod effect;
 mod followers;
 mod hosts;

@@ -30,6 +30,7 @@ use mpd_wire::{DaemonName, Instance, JobId, Newcomer};
 use crate::allocations::{Allocations, Here};
 use crate::consoles::Consoles;
 use crate::demand::Demand;
+use crate::draining::Draining;
 use crate::effect::Effect;
 use crate::followers::Followers;
 use crate::hosts::Hosts;
@@ -110,6 +111,7 @@ pub struct Node {
     pub(crate) meetings: Meetings,
     pub(crate) naming: Naming,
     pub(crate) stay: Stay,
+    pub(crate) draining: Draining,
     pub(crate) journal: Journal,
     pub(crate) facts: Facts,
     pub(crate) outputs: VecDeque<Output>,
@@ -146,6 +148,7 @@ impl Node {
             meetings: Meetings::new(facts.uid),
             naming: Naming::new(),
             stay: Stay::new(entrance, saved, keep, lease),
+            draining: Draining::default(),
             journal: Journal::default(),
             facts,
             outputs: VecDeque::new(),
@@ -195,6 +198,11 @@ impl Node {
                 self.route(turn, effect);
             }
             Input::Events { job, events } => self.kept_events.reported(turn.jobs, &job, events),
+            Input::HostMarked(is_set) => {
+                self.log_all([Line::info(format!("drained by root: {is_set}"))]);
+                let draining = self.draining.marked(is_set);
+                self.pump.post(RingInput::Drain(draining));
+            }
             Input::Signalled => self.stay.leave_on_signal(turn.now),
             Input::ManagerStarted { order, job, result } => {
                 self.manager_started(order, &job, result);

@@ -131,7 +131,9 @@ impl Node {
             RingOrder::LeaveAll => self.stay.dismiss(turn.now),
             RingOrder::Drain { members, draining } => {
                 if members.contains(self.ring().name()) {
-                    self.log_all([Line::info(format!("draining: {draining}, by request"))]);
+                    let (draining, by_root) = self.draining.asked(draining);
+                    let kept = if by_root { "; root has drained this host" } else { "" };
+                    self.log_all([Line::info(format!("draining: {draining}, by request{kept}"))]);
                     self.pump.post(RingInput::Drain(draining));
                 }
             }

@@ -6,11 +6,11 @@ use serde::Deserialize;
 pub const MAX_FILE: usize = 64 << 10;
 
 /// The rules. Each has a default, so a site needs no file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Policy {
-    /// A ring without jobs and waiting consoles ends after so many minutes, 1 to 10,080.
-    pub idle: u32,
+    /// A ring without jobs and waiting consoles ends after so many minutes, 0.05 to 10,080.
+    pub idle: f64,
     /// The hosts of a user's first ring: all that run processes, or only those that the job needs.
     pub boot: Boot,
 }
@@ -27,12 +27,12 @@ pub enum Boot {
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { idle: 10, boot: Boot::All }
+        Self { idle: 10.0, boot: Boot::All }
     }
 }
 
 /// The file cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidPolicy {
     #[error("it has more than {MAX_FILE} bytes")]
     TooLong,
@@ -40,11 +40,17 @@ pub enum InvalidPolicy {
     NotText,
     #[error("{0}")]
     Toml(String),
-    #[error("idle = {0}: valid are 1 to 10080 minutes")]
-    Idle(u32),
+    #[error("idle = {0}: valid are 0.05 to 10080 minutes")]
+    Idle(f64),
 }
 
 impl Policy {
+    /// How long a ring stays after its last use, in seconds.
+    pub fn idle_s(&self) -> u32 {
+        // The range of `idle` fits.
+        (self.idle * 60.0).round() as u32
+    }
+
     /// Reads the text of the file.
     ///
     /// # Errors
@@ -56,7 +62,7 @@ impl Policy {
         let text = std::str::from_utf8(text).map_err(|_| InvalidPolicy::NotText)?;
         let policy: Self =
             toml::from_str(text).map_err(|e| InvalidPolicy::Toml(one_line(text, &e)))?;
-        if !(1..=10_080).contains(&policy.idle) {
+        if !(0.05..=10_080.0).contains(&policy.idle) {
             return Err(InvalidPolicy::Idle(policy.idle));
         }
         Ok(policy)
@@ -76,9 +82,9 @@ mod tests {
 
     #[test]
     fn a_site_without_rules_has_the_defaults() {
-        assert_eq!(Policy::parse(b""), Ok(Policy { idle: 10, boot: Boot::All }));
-        let policy = Policy::parse(b"# short rings\nidle = 1\nboot = \"needed\"\n");
-        assert_eq!(policy, Ok(Policy { idle: 1, boot: Boot::Needed }));
+        assert_eq!(Policy::parse(b""), Ok(Policy { idle: 10.0, boot: Boot::All }));
+        let policy = Policy::parse(b"# short rings\nidle = 1.5\nboot = \"needed\"\n");
+        assert_eq!(policy, Ok(Policy { idle: 1.5, boot: Boot::Needed }));
     }
 
     #[test]
@@ -89,6 +95,6 @@ mod tests {
             "{}",
             text("\nidel = 1\n")
         );
-        assert_eq!(text("idle = 0"), "idle = 0: valid are 1 to 10080 minutes");
+        assert_eq!(text("idle = 0.0"), "idle = 0: valid are 0.05 to 10080 minutes");
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn manner(manner: Manner, this: &ThisSite, ring: &RingName) -> Result
         key_file: Some(key),
         // Only submit hosts may start others.
         flat: true,
-        site: Some(SiteTerms { first: this.here.clone(), idle_s: this.policy.idle * 60 }),
+        site: Some(SiteTerms { first: this.here.clone(), idle_s: this.policy.idle_s() }),
         ..manner
     })
 }

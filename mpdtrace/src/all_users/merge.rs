@@ -79,17 +79,24 @@ pub struct FoundHost {
     pub host: String,
 }
 
+/// The jobs of a listing.
+///
+/// # Errors
+/// The text is not what `mpdlistjobs --json` prints.
+pub fn jobs(listing: &str) -> Result<Vec<Found>, serde_json::Error> {
+    #[derive(serde::Deserialize)]
+    struct Listing {
+        jobs: Vec<Found>,
+    }
+    Ok(serde_json::from_str::<Listing>(listing)?.jobs)
+}
+
 /// The one job of a listing.
 ///
 /// # Errors
 /// A text for people: there is none, or several.
 pub fn only(listing: &str) -> Result<Found, String> {
-    #[derive(serde::Deserialize)]
-    struct Listing {
-        jobs: Vec<Found>,
-    }
-    let listing: Listing = serde_json::from_str(listing).map_err(|e| e.to_string())?;
-    let mut jobs = listing.jobs;
+    let mut jobs = jobs(listing).map_err(|e| e.to_string())?;
     match jobs.len() {
         0 => Err("no user has such a job here, nor on another host of the site".to_owned()),
         1 => Ok(jobs.swap_remove(0)),

@@ -12,7 +12,8 @@ use mpd_site::hosts::{Site, SiteHost};
 use mpd_site::{DIRECTORY, HOSTS, POLICY, block};
 use serde::{Deserialize, Serialize};
 
-use super::facts;
+use super::{ended, facts};
+use crate::all_users::audit;
 use crate::remote;
 
 /// The files of one host.
@@ -26,6 +27,9 @@ pub struct Bundle {
     pub files: Vec<(String, String)>,
     /// Files that belong to others, and the lines of their marked parts.
     pub marked: Vec<(String, Vec<String>)>,
+    /// Hosts that the site no longer has.
+    #[serde(default)]
+    pub removed: Vec<String>,
 }
 
 impl Bundle {
@@ -46,6 +50,7 @@ impl Bundle {
             shared,
             files: own.iter().cloned().chain(made).collect(),
             marked: marked.collect(),
+            removed: Vec::new(),
         }
     }
 
@@ -86,7 +91,11 @@ impl Bundle {
         for (path, lines) in &self.marked {
             mark(path, lines)?;
         }
-        activate()
+        activate()?;
+        for line in ended::end_rings_with(&self.removed) {
+            audit(&line)?;
+        }
+        Ok(())
     }
 }
 
@@ -194,6 +203,7 @@ mod tests {
                 shared: true,
                 files: vec![(path.to_owned(), String::new())],
                 marked: Vec::new(),
+                removed: Vec::new(),
             };
             assert!(
                 bundle.install().unwrap_err().to_string().contains("no file of a site"),
@@ -205,6 +215,7 @@ mod tests {
             shared: true,
             files: Vec::new(),
             marked: vec![("/etc/passwd".to_owned(), Vec::new())],
+            removed: Vec::new(),
         };
         assert!(bundle.install().is_err());
     }

@@ -6,10 +6,13 @@ use anyhow::Result;
 use mpd_wire::DaemonName;
 use mpd_wire::message::RingRequest;
 use mpdtrace::cli::DrainCli;
-use mpdtrace::{ask, member, tool};
+use mpdtrace::{all_users, ask, member, tool};
 
 pub(crate) fn main() -> ExitCode {
     tool::main(|cli: &DrainCli| {
+        if cli.all.all_users {
+            return all_users::drain::drain(&cli.members, &cli.all, cli.undo, cli.while_active);
+        }
         let members = resolve(cli)?;
         let draining = !cli.undo;
         tool::command("mpddrain", &cli.common, RingRequest::Drain { members, draining })

@@ -98,13 +98,19 @@ fn push(cli: &PushCli) -> Result<ExitCode> {
         bail!("the keys of {} are unknown: mpdsite init", host.name());
     }
     let here = this_host(&site)?;
-    Bundle::new(&site, here, &facts, &own, saved.shared).install()?;
+    let is_listed = |name: &str| site.hosts().iter().any(|host| host.name() == name);
+    let gone: Vec<String> =
+        saved.hosts.iter().map(|it| it.name.clone()).filter(|name| !is_listed(name)).collect();
+    let bundle = |host: &SiteHost| Bundle {
+        removed: gone.clone(),
+        ..Bundle::new(&site, host, &facts, &own, saved.shared)
+    };
+    bundle(here).install()?;
     let others: Vec<&SiteHost> =
         site.hosts().iter().filter(|host| host.name() != here.name()).collect();
     let program = tool::own_path("mpdsite")?;
     let sent = remote::each(&others, WIDTH, |host| {
-        let bundle = Bundle::new(&site, host, &facts, &own, saved.shared);
-        let text = serde_json::to_string(&bundle).map_err(|e| e.to_string())?;
+        let text = serde_json::to_string(&bundle(host)).map_err(|e| e.to_string())?;
         shell(&cli.rsh).send(host.name(), &[program.clone(), "receive".to_owned()], text, PATIENCE)
     });
     let mut failed = false;
@@ -114,9 +120,6 @@ fn push(cli: &PushCli) -> Result<ExitCode> {
             tool::warn("mpdsite", &format!("{}: {problem}", host.name()));
         }
     }
-    let is_listed = |name: &str| site.hosts().iter().any(|host| host.name() == name);
-    let gone: Vec<String> =
-        saved.hosts.iter().map(|it| it.name.clone()).filter(|name| !is_listed(name)).collect();
     let removed = remote::each(&gone, WIDTH, |name| {
         shell(&cli.rsh).output(name, &[program.clone(), "remove".to_owned()], PATIENCE)
     });

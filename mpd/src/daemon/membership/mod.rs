@@ -25,6 +25,7 @@ use mio::Registry;
 use mpd_channel::Instance;
 use mpd_daemon::{Input, ManagerMessage, Node, Output, Plan, not_pingable};
 use mpd_io::clock::wall;
+use mpd_io::host::drain_mark::DrainMark;
 use mpd_io::host::random;
 use mpd_io::process::usage;
 use mpd_io::ring::rundir::RunDir;
@@ -69,6 +70,7 @@ pub(crate) struct Membership {
     /// With `--keep`.
     helpers: Option<Helpers>,
     hooks: Hooks,
+    drain_mark: DrainMark,
     /// Results of outputs, for the node.
     results: VecDeque<Input>,
     /// Console, answer, and whether it is the last one.
@@ -93,6 +95,7 @@ impl Membership {
             files,
             helpers,
             hooks: Hooks::new(cli.alloc_hook()),
+            drain_mark: DrainMark::default(),
             results: VecDeque::new(),
             answers: VecDeque::new(),
             manager_messages: VecDeque::new(),
@@ -171,6 +174,7 @@ impl Membership {
     pub(crate) fn turn(&mut self, mut turn: Turn<'_>, is_needed: bool) {
         let Turn { registry, now, .. } = turn;
         self.collect(turn.jobs);
+        self.results.extend(self.drain_mark.look(now).map(Input::HostMarked));
         self.node.begin_turn(lent(&turn), is_needed);
         self.settle(&mut turn);
         self.links.read(registry, now);

@@ -1,0 +1,83 @@
+//! The mark by which root drains this host for the daemons of all users: `/run/mpd-suite/drain`.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::time::Duration;
+
+use mpd_machine::Time;
+
+/// The file. All users may make files in its directory, so only a file of root counts.
+pub const PATH: &str = "/run/mpd-suite/drain";
+
+/// The content of a mark that counts only while somebody works at this host.
+pub const WHILE_ACTIVE: &str = "while-active\n";
+
+/// The seats of this host, as systemd-logind keeps them for `sd_seat_get_active` (sd_seat_is_active(3)).
+const SEATS: &str = "/run/systemd/seats";
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// What a daemon knows of the mark.
+#[derive(Debug, Default)]
+pub struct DrainMark {
+    next: Time,
+    is_set: bool,
+}
+
+impl DrainMark {
+    /// Looks at the mark, if it is time; whether the host is drained now, if that has changed.
+    pub fn look(&mut self, now: Time) -> Option<bool> {
+        if now < self.next {
+            return None;
+        }
+        self.next = now + INTERVAL;
+        // A mark that cannot be read is one.
+        let is_set = is_set().unwrap_or(true);
+        (is_set != std::mem::replace(&mut self.is_set, is_set)).then_some(is_set)
+    }
+}
+
+/// Whether root has drained this host.
+///
+/// # Errors
+/// The mark cannot be read, or it counts only while somebody works here and that is unknown.
+pub fn is_set() -> io::Result<bool> {
+    let open = fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(PATH);
+    let mut file = match open {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if is_of_another_user() => {
+            log::debug!("{PATH}: {error}");
+            return Ok(false);
+        }
+        file => file?,
+    };
+    if file.metadata()?.uid() != 0 {
+        return Ok(false);
+    }
+    let mut text = String::new();
+    file.by_ref().take(64).read_to_string(&mut text)?;
+    if text == WHILE_ACTIVE { is_active() } else { Ok(true) }
+}
+
+fn is_of_another_user() -> bool {
+    fs::symlink_metadata(PATH).is_ok_and(|found| found.uid() != 0)
+}
+
+/// Whether a session is active at a seat of this host.
+///
+/// # Errors
+/// systemd-logind does not run here.
+pub fn is_active() -> io::Result<bool> {
+    for entry in fs::read_dir(SEATS)? {
+        let text = fs::read_to_string(entry?.path())?;
+        if text
+            .lines()
+            .any(|line| line.strip_prefix("ACTIVE=").is_some_and(|session| !session.is_empty()))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
