@@ -8,6 +8,7 @@ mod private;
 mod progress;
 mod ring;
 mod site;
+mod versions;
 
 use std::io::{Write as _, stdin};
 use std::os::fd::AsFd as _;
@@ -72,6 +73,12 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
                 return hold::run_in_holder(&mut up.signals);
             }
             let result = up.run();
+            if up.site.is_some() && versions::is_missing(&up.rows) {
+                ring::undo(cli, &up.rundir, &up.rows, &up.list);
+                // The right to boot passes on with the process.
+                drop(up.site.take());
+                versions::become_common(&up.rows)?;
+            }
             kept = Some((up.kept, up.signals));
             (up.rows, result)
         }
@@ -224,6 +231,9 @@ impl<'a> Up<'a> {
         }
         let patience = Duration::from_secs(self.cli.timeout.into());
         ring::verify(&self.rundir, &mut self.rows, patience)?;
+        if self.site.is_some() {
+            versions::record(&self.rundir, &self.manner.mpd)?;
+        }
         let is_guest = self.site.as_ref().is_some_and(|(runs, _)| !runs);
         if is_new && (is_guest || self.manner.in_batch && self.node.is_none()) {
             ring::drain_own(&self.rundir, &view)?;

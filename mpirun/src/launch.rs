@@ -166,6 +166,7 @@ fn connect_on_site(job: &Run, rundir: &RunDir, signals: &mut Signals) -> Result<
     const TRIES: usize = 3;
     for _ in 0..TRIES {
         if let Found::Daemon(conn) = rundir.find()? {
+            site::become_version_of(rundir)?;
             return Ok(Some(Started::Up(conn, Private::default())));
         }
         match site::wanted(rundir, &job.demand)? {

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -11,6 +13,7 @@ use mpd_io::process::spawn::{Extra, Spawn, own_environment};
 use mpd_io::ring::rundir::RunDir;
 use mpd_io::ring::site::{self, SiteError, ThisSite};
 use mpd_placement::hosts::HostEntry;
+use mpd_site::VERSIONS;
 
 use crate::demand::Demand;
 use crate::private::{self, Cut};
@@ -47,6 +50,27 @@ pub fn wanted(rundir: &RunDir, demand: &Demand) -> Result<Wanted> {
 fn has_all(this: &ThisSite, hosts: &[HostEntry]) -> bool {
     let is_here = |host: &HostEntry| this.site.find([host.host.as_str()]).is_some();
     hosts.iter().all(is_here)
+}
+
+/// Becomes the mpirun of the version of the ring, if that is another one.
+///
+/// # Errors
+/// The other mpirun cannot be executed.
+pub fn become_version_of(rundir: &RunDir) -> Result<()> {
+    let Ok(version) = std::fs::read_link(rundir.path().join("suite")) else { return Ok(()) };
+    let own = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = version.join("bin/mpirun");
+    if own.starts_with(&version)
+        || !own.starts_with(VERSIONS)
+        || !program.starts_with(VERSIONS)
+        || !program.exists()
+    {
+        return Ok(());
+    }
+    let mut words = std::env::args_os();
+    let mut command = Command::new(&program);
+    command.arg0(words.next().unwrap_or_default()).args(words);
+    Err(command.exec()).with_context(|| format!("cannot execute {}", program.display()))
 }
 
 /// Begins the ring. `None` when it runs.

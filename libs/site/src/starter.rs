@@ -29,9 +29,12 @@ pub enum Refused {
     Nothing,
     #[error("the starter of this site runs only the boot agent of mpd-suite, not {0}")]
     Other(String),
-    #[error("{VERSIONS} has no version {0} here; installed: {1}")]
+    #[error("{VERSIONS} {NO_VERSION} {0} here; installed: {1}")]
     NotInstalled(Version, String),
 }
+
+/// What the refusal of a version says, by which the other host knows it.
+pub const NO_VERSION: &str = "has no version";
 
 /// The word that asks for the versions.
 pub const ASK_VERSIONS: &str = "mpd-suite-versions";
