@@ -97,7 +97,7 @@ fn about_starter(host: &SiteHost, report: &Report) -> Vec<String> {
     match report.listens {
         Some(true) => {}
         Some(false) => texts.push(format!(
-            "no starter listens on port {}: systemctl enable --now /etc/mpd/mpd-sshd.socket",
+            "no starter listens on port {}: systemctl enable --now /etc/mpd/mpd-suite-sshd.socket",
             host.port()
         )),
         None => texts.push("whether a starter listens is unknown".to_owned()),
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(
             found(|it| it.listens = Some(false)),
             [
-                "h2: no starter listens on port 7122: systemctl enable --now /etc/mpd/mpd-sshd.socket"
+                "h2: no starter listens on port 7122: systemctl enable --now /etc/mpd/mpd-suite-sshd.socket"
             ]
         );
     }

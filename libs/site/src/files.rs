@@ -53,8 +53,8 @@ pub fn of_host(site: &Site, host: &SiteHost, facts: &[HostFacts]) -> Vec<SiteFil
         file("/etc/mpd/ssh_config", ssh_config(site)),
         file("/etc/mpd/known_hosts", known_hosts(site, facts).join("\n") + "\n"),
         file("/etc/mpd/sshd_config", sshd_config(site, host, facts)),
-        file("/etc/mpd/mpd-sshd.socket", socket(host)),
-        file("/etc/mpd/mpd-sshd@.service", SERVICE.to_owned()),
+        file("/etc/mpd/mpd-suite-sshd.socket", socket(host)),
+        file("/etc/mpd/mpd-suite-sshd@.service", SERVICE.to_owned()),
         file(KEYSIGN, format!("{HEADER}EnableSSHKeysign yes\n")),
     ]
 }

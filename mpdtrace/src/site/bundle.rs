@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use mpd_io::ring::rundir::replace;
 use mpd_site::files::{self, HostFacts, KEYSIGN, KNOWN_HOSTS, SHOSTS};
 use mpd_site::hosts::{Site, SiteHost};
-use mpd_site::{DIRECTORY, HOSTS, POLICY, block};
+use mpd_site::{DIRECTORY, HOSTS, block};
 use serde::{Deserialize, Serialize};
 
 use super::{ended, facts};
@@ -111,7 +111,7 @@ fn is_in_directory(path: &str) -> bool {
 pub fn remove() -> Result<()> {
     let mut failed = Vec::new();
     if is_under_systemd() {
-        systemctl(&["disable", "--now", "mpd-sshd.socket"])
+        systemctl(&["disable", "--now", "mpd-suite-sshd.socket"])
             .unwrap_or_else(|e| failed.push(e.to_string()));
     }
     for path in [SHOSTS, KNOWN_HOSTS] {
@@ -121,12 +121,12 @@ pub fn remove() -> Result<()> {
         "ssh_config",
         "known_hosts",
         "sshd_config",
-        "mpd-sshd.socket",
-        "mpd-sshd@.service",
+        "mpd-suite-sshd.socket",
+        "mpd-suite-sshd@.service",
         "facts.json",
     ];
     let made = made.map(|name| format!("{DIRECTORY}/{name}"));
-    for path in made.iter().map(String::as_str).chain([HOSTS, POLICY, KEYSIGN]) {
+    for path in made.iter().map(String::as_str).chain([HOSTS, KEYSIGN]) {
         match fs::remove_file(path) {
             Err(e) if e.kind() != ErrorKind::NotFound => failed.push(format!("{path}: {e}")),
             _ => {}
@@ -172,10 +172,10 @@ fn activate() -> Result<()> {
     if !is_under_systemd() {
         return Ok(());
     }
-    systemctl(&["enable", "/etc/mpd/mpd-sshd@.service", "/etc/mpd/mpd-sshd.socket"])?;
+    systemctl(&["enable", "/etc/mpd/mpd-suite-sshd@.service", "/etc/mpd/mpd-suite-sshd.socket"])?;
     systemctl(&["daemon-reload"])?;
     // Another port needs a new socket.
-    systemctl(&["restart", "mpd-sshd.socket"])
+    systemctl(&["restart", "mpd-suite-sshd.socket"])
 }
 
 fn systemctl(arguments: &[&str]) -> Result<()> {
