@@ -202,7 +202,8 @@ pub(crate) struct Cli {
     #[arg(long, hide = true, value_name = "INSTANCE", conflicts_with = "private")]
     pub(crate) launched_by: Option<Instance>,
 
-    /// The ring ends when nobody has used it for this time, in seconds: the daemon that began it orders all to leave.
+    /// The ring ends when it has had neither a job nor a console for this time, in seconds: the daemon that began it
+    /// orders all to leave.
     #[arg(long, hide = true, value_name = "SECONDS", conflicts_with = "private")]
     pub(crate) idle: Option<u32>,
 

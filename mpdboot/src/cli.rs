@@ -124,7 +124,7 @@ pub(crate) struct Cli {
     pub(crate) timeout: u32,
 
     /// Start the user's ring on this host's site (/etc/mpd/hosts), through the starters of the site. It ends by itself when
-    /// nobody has used it for a while [default if no host, number or ring is given on such a host]
+    /// it has had neither a job nor a console for a while [default if no host, number or ring is given on such a host]
     #[arg(long, conflicts_with_all = ["file", "hosts", "rsh", "user", "mpd", "several", "private", "add", "replace", "hold", "ring"])]
     pub(crate) site: bool,
 

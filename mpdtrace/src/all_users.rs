@@ -1,7 +1,7 @@
 //! `--all-users`: root sees the jobs of all users, and ends or signals them.
 //!
 //! Root never speaks to the daemon of another user. For each daemon, the tool runs once more as the owner of that daemon. So
-//! daemons admit nobody but their own user, and a user's socket is not read by a process of root.
+//! daemons admit only their own user, and a user's socket is not read by a process of root.
 
 pub mod drain;
 pub mod merge;
@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, bail};
 use mpd_io::files::logging::one_line;
 use mpd_io::process::identity::user_name;
+use mpd_io::ring::rundir::SITE_RUN;
 use mpd_io::ring::rundir::host_name;
 use mpd_io::ring::site;
 use mpd_wire::message::JobRef;
@@ -62,7 +63,7 @@ pub struct UsersDaemon {
 
 /// The daemons on this host, by directory.
 pub fn daemons(owner: Option<&str>) -> Vec<UsersDaemon> {
-    let mut places = vec![PathBuf::from(site::RUN), PathBuf::from("/tmp")];
+    let mut places = vec![PathBuf::from(SITE_RUN), PathBuf::from("/tmp")];
     places.extend(entries(Path::new("/run/user")));
     let mut all = Vec::new();
     for rundir in places.iter().flat_map(|place| entries(place)) {
@@ -278,7 +279,7 @@ fn success(name: &str, ended: Result<Ended, String>) -> Result<(), String> {
     }
 }
 
-/// Notes who did what.
+/// Notes an act of root.
 ///
 /// # Errors
 /// The file cannot be written.

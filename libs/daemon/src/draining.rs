@@ -1,6 +1,6 @@
 //! Whether this daemon takes new processes: users of its ring may drain it, and root may drain the host.
 
-/// Who drains this daemon.
+/// The reasons for which this daemon is draining.
 #[derive(Debug, Default)]
 pub(crate) struct Draining {
     by_user: bool,

@@ -1,7 +1,7 @@
 //! The lease of a daemon in a ring that ends by itself: how long it stays.
 //!
 //! The first daemon of a private ring stays as long as the mpirun that started it, or a job. That of a user's ring on a
-//! site stays until nobody has needed it for a while. Then it orders all members to leave. The others follow this order.
+//! site stays until it has had neither a job nor a console for a while. Then it orders all members to leave. The others follow this order.
 //! The first daemon may also be killed or cut off. So another daemon without a job leaves when the first daemon has not
 //! been a live member for a while.
 
@@ -42,7 +42,7 @@ pub(crate) struct Lease {
     dismissed: bool,
     missing_since: Option<Time>,
     next_look: Option<Time>,
-    /// When somebody last needed this daemon.
+    /// When a job or a console last needed this daemon.
     needed: Time,
 }
 
@@ -78,7 +78,7 @@ impl Lease {
         self.dismissed
     }
 
-    /// Notes whether somebody needs this daemon. Whether the idle time is over.
+    /// Notes whether a job or a console needs this daemon. Whether the idle time is over.
     pub(crate) fn is_over(&mut self, now: Time, is_needed: bool) -> bool {
         if is_needed {
             self.needed = now;

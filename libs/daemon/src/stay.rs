@@ -195,7 +195,7 @@ impl Stay {
         .min()
     }
 
-    /// Leaves a ring that ends by itself if nobody needs it any more (`is_needed`).
+    /// Leaves a ring that ends by itself if neither a job nor a console needs it any more (`is_needed`).
     pub(crate) fn review_lease(
         &mut self,
         now: Time,

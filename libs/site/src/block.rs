@@ -7,7 +7,7 @@ pub const END: &str = "# end of mpd-suite";
 
 /// The marks of a file do not pair, so its part cannot be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the marks of mpd-suite in it do not pair; mend or remove them by hand")]
+#[error("the marks of mpd-suite in it do not pair; repair or remove them by hand")]
 pub struct Unpaired;
 
 /// The text with `lines` as its marked part, at the place of the former part or at the end. Without

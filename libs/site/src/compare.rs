@@ -39,7 +39,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What a host told, by its name in the list.
+    /// What a host reported, by its name in the list.
     pub fn facts(&self, name: &str) -> HostFacts {
         HostFacts {
             name: name.to_owned(),
@@ -50,7 +50,7 @@ impl Report {
     }
 }
 
-/// Something that an administrator should mend.
+/// Something that an administrator should repair.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     pub host: String,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_not_taken_for_right() {
+    fn what_is_unknown_is_not_treated_as_right() {
         assert_eq!(
             found(|it| (it.listens, it.hostbased) = (None, None)),
             [

@@ -7,7 +7,7 @@
 use crate::VERSIONS;
 use crate::hosts::{Site, SiteHost};
 
-/// What a host told about itself.
+/// What a host reported about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFacts {
     /// Its name in the list.
@@ -222,13 +222,13 @@ mod tests {
 
     fn site() -> (Site, Vec<HostFacts>) {
         let site = Site::parse(b"h1 roles=submit,run\nh2 roles=run port=7123\n").unwrap();
-        let told = |name: &str, address: &str| HostFacts {
+        let report = |name: &str, address: &str| HostFacts {
             name: name.to_owned(),
             names: vec![name.to_owned(), format!("{name}.lab")],
             addresses: vec![address.to_owned()],
             keys: vec![format!("ssh-ed25519 KEY-{name}")],
         };
-        (site, vec![told("h1", "10.0.0.1"), told("h2", "10.0.0.2")])
+        (site, vec![report("h1", "10.0.0.1"), report("h2", "10.0.0.2")])
     }
 
     #[test]
@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_told_nothing_gets_no_key() {
+    fn a_host_without_a_report_gets_no_key() {
         let (site, facts) = site();
         assert_eq!(known_hosts(&site, &facts[..1]).len(), 1);
         assert_eq!(shared(&site, &[])[0].lines, ["h1"]);
     }
 
     #[test]
-    fn files_lie_in_the_directory_of_the_site_but_for_the_one_of_ssh_keysign() {
+    fn files_lie_in_the_directory_of_the_site_except_the_one_of_ssh_keysign() {
         let (site, facts) = site();
         let files = of_host(&site, &site.hosts()[0], &facts);
         let outside: Vec<_> = files.iter().filter(|it| !it.path.starts_with("/etc/mpd/")).collect();

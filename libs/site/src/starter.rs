@@ -54,7 +54,7 @@ pub fn parse(command: Option<&str>, installed: &[Version]) -> Result<Command, Re
     if command.len() > MAX_BYTES {
         return Err(other());
     }
-    // A word of the boot agent needs no quotes, so others may not have any.
+    // The words of the boot agent need no quotes, so no other word may have any.
     let words: Vec<&str> = command.split(' ').collect();
     let (program, name) = match words[..] {
         [ASK_VERSIONS] => return Ok(Command::Versions),

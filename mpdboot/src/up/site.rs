@@ -68,8 +68,8 @@ pub(super) fn roster(cli: &Cli, this: &ThisSite) -> Result<Roster> {
 pub(super) fn manner(manner: Manner, this: &ThisSite, ring: &RingName) -> Result<Manner> {
     if !files::is_installed(&manner.mpd) {
         bail!(
-            "{}: the starters of this site run only versions below {VERSIONS}; use that mpdboot, or name hosts with \
-             --hosts to start daemons by your own ssh",
+            "{}: the starters of this site run only versions below {VERSIONS}. Use that mpdboot, or name hosts with \
+             --hosts, for daemons that your own ssh starts",
             manner.mpd
         );
     }

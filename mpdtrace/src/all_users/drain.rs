@@ -62,7 +62,7 @@ fn mark(undo: bool, while_active: bool) -> Result<()> {
     }
     if while_active {
         is_active()
-            .context("whether somebody works here is unknown, since systemd-logind does not run")?;
+            .context("whether a session is active here is unknown: systemd-logind does not run")?;
     }
     if let Some(parent) = Path::new(PATH).parent() {
         fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;

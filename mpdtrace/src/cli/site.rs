@@ -51,7 +51,7 @@ pub enum SiteCommand {
 /// `mpdsite init`
 #[derive(Clone, Debug, clap::Args)]
 pub struct InitCli {
-    /// Go on although the other sshd of a host accepts host-based logins; the submit hosts may then log in there too
+    /// Continue although the other sshd of a host accepts host-based logins; the submit hosts may then log in there too
     #[arg(long)]
     pub shared: bool,
 

@@ -81,8 +81,8 @@ impl Bundle {
         }
         if !self.shared && facts::hostbased() != Some(false) {
             bail!(
-                "the other sshd of this host accepts host-based logins, or cannot be asked (sshd -T); \
-                 'mpdsite init --shared' accepts that the submit hosts may log in there too"
+                "the other sshd of this host accepts host-based logins, or cannot be asked (sshd -T). With \
+                 'mpdsite init --shared', the submit hosts may log in there too"
             );
         }
         for (path, text) in &self.files {

@@ -23,8 +23,13 @@ const GREETING: Duration = Duration::from_secs(5);
 /// Users of people have numbers in this range (login.defs(5)).
 const USERS: std::ops::Range<u32> = 1000..60_000;
 /// Files whose texts are compared, besides the list and the policy.
-const COMPARED: [&str; 5] =
-    ["ssh_config", "known_hosts", "sshd_config", "mpd-suite-sshd.socket", "mpd-suite-sshd@.service"];
+const COMPARED: [&str; 5] = [
+    "ssh_config",
+    "known_hosts",
+    "sshd_config",
+    "mpd-suite-sshd.socket",
+    "mpd-suite-sshd@.service",
+];
 const KEYSIGN: &str = "/usr/lib/openssh/ssh-keysign";
 
 /// Gathers the facts of this host. `port` is that of its starter.

@@ -10,7 +10,7 @@ use mpd_machine::Time;
 /// The file. All users may make files in its directory, so only a file of root counts.
 pub const PATH: &str = "/run/mpd-suite/drain";
 
-/// The content of a mark that counts only while somebody works at this host.
+/// The content of a mark that counts only while a session is active at this host.
 pub const WHILE_ACTIVE: &str = "while-active\n";
 
 /// The seats of this host, as systemd-logind keeps them for `sd_seat_get_active` (sd_seat_is_active(3)).
@@ -42,7 +42,7 @@ impl DrainMark {
 /// Whether root has drained this host.
 ///
 /// # Errors
-/// The mark cannot be read, or it counts only while somebody works here and that is unknown.
+/// The mark cannot be read, or it counts only while a session is active here and that is unknown.
 pub fn is_set() -> io::Result<bool> {
     let open = fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(PATH);
     let mut file = match open {

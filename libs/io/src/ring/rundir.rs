@@ -29,6 +29,9 @@ use crate::ring::ring_name::RingName;
 /// Variable that names the run directory.
 pub const VARIABLE: &str = "MPD_RUNDIR";
 
+/// The directory of the run directories of users' rings on a site. All users may make directories there, as in /tmp.
+pub const SITE_RUN: &str = "/run/mpd-suite";
+
 /// Longest path of a Unix socket without its final NUL (`sun_path`).
 const MAX_SOCKET_PATH: usize = 107;
 
@@ -127,7 +130,7 @@ impl RunDir {
 
     /// The run directory of a user's ring on a site.
     pub fn of_site(ring: &RingName) -> Self {
-        let path = Path::new(super::site::RUN).join(format!("mpd-{}{}", geteuid(), ring.suffix()));
+        let path = Path::new(SITE_RUN).join(format!("mpd-{}{}", geteuid(), ring.suffix()));
         Self { path, explicit: false, of_site: true }
     }
 

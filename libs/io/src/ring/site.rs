@@ -14,10 +14,7 @@ use mpd_site::{HOSTS, POLICY, hosts, policy};
 
 use crate::host::this_host;
 use crate::ring::ring_name::RingName;
-use crate::ring::rundir::{RunDir, host_name};
-
-/// The directory of the run directories of users' rings. All users may make directories there, as in /tmp.
-pub const RUN: &str = "/run/mpd-suite";
+use crate::ring::rundir::{RunDir, SITE_RUN, host_name};
 
 /// The site of this host.
 #[derive(Clone, Debug)]
@@ -52,7 +49,7 @@ pub enum SiteError {
     NoSubmitHost(String, String),
 }
 
-/// Reads the site of this host; `None` if it has none.
+/// Reads the site of this host; `None` on a host without a site.
 ///
 /// # Errors
 /// [`SiteError`].
@@ -103,7 +100,7 @@ pub fn ring_name() -> RingName {
 /// if no daemon has ever served there.
 pub fn or_of_site(default: RunDir, ring: &RingName) -> RunDir {
     let is_named = default.is_explicit() || !ring.as_str().is_empty();
-    if is_named || !Path::new(RUN).is_dir() || default.socket().exists() {
+    if is_named || !Path::new(SITE_RUN).is_dir() || default.socket().exists() {
         return default;
     }
     RunDir::of_site(&ring_name())
