@@ -39,6 +39,7 @@ mod rig;
 )]
 #[path = "../e2e/run.rs"]
 mod run;
+mod site;
 mod spawn_faults;
 mod spawns;
 mod streams;

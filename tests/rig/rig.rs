@@ -58,11 +58,7 @@ pub(crate) fn up() -> Option<Rig> {
 
 /// The same with options.
 pub(crate) fn up_as(options: RigOptions) -> Option<Rig> {
-    if setting("MPD_TEST_RIG").is_none() {
-        skip("no rig here: it takes root, iproute2, nftables, openssh-server");
-        return None;
-    }
-    Some(Rig::new(options))
+    turn().map(|turn| Rig::new(options, turn))
 }
 
 /// Whether the first daemon, through which all others entered, is killed before the steps of a test.
@@ -76,8 +72,12 @@ pub(crate) fn number<T: FromStr>(name: &str, default: T) -> T {
     std::env::var(name).map_or(default, parse)
 }
 
-/// Waits until this machine has room for one more rig: one at a time, or `MPD_RIGS`.
-fn turn() -> Flock<File> {
+/// Waits until this machine has room for one more rig: one at a time, or `MPD_RIGS`. `None` if it cannot run one.
+pub(crate) fn turn() -> Option<Flock<File>> {
+    if setting("MPD_TEST_RIG").is_none() {
+        skip("no rig here: it takes root, iproute2, nftables, openssh-server");
+        return None;
+    }
     let lock = |slot: usize| {
         let file = File::create(format!("/tmp/mpd-rig-tests.lock{slot}")).expect("a lock file");
         Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()
@@ -88,11 +88,11 @@ fn turn() -> Flock<File> {
         turn.is_some()
     });
     assert!(taken, "other tests keep {slots} rigs");
-    turn.expect("it was taken")
+    turn
 }
 
 impl Rig {
-    fn new(options: RigOptions) -> Self {
+    fn new(options: RigOptions, turn: Flock<File>) -> Self {
         let RigOptions { hosts, room, memory, share: more, main } = options;
         let (hosts, entry) = match hosts {
             Some(hosts) => (hosts, 1),
@@ -104,7 +104,6 @@ impl Rig {
             tempfile::Builder::new().prefix("mpd-rig-").tempdir_in("/tmp").expect("a directory");
         let name = format!("t{}", std::process::id());
         let first = vec![0; hosts];
-        let turn = turn();
         let main = main.map(|text| {
             let path = share.path().join("main");
             std::fs::write(&path, text).expect("a script");
@@ -348,7 +347,7 @@ impl Drop for Rig {
 }
 
 /// The directory of the programs.
-fn programs() -> PathBuf {
+pub(crate) fn programs() -> PathBuf {
     program("mpd").parent().expect("a directory").to_owned()
 }
 
