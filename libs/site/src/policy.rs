@@ -11,23 +11,11 @@ pub const MAX_FILE: usize = 64 << 10;
 pub struct Policy {
     /// A ring without jobs and waiting consoles ends after so many minutes, 0.05 to 10,080.
     pub idle: f64,
-    /// The hosts of a user's first ring: all that run processes, or only those that the job needs.
-    pub boot: Boot,
-}
-
-/// The hosts of a ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Boot {
-    /// All hosts with the role `run`.
-    All,
-    /// As many as the first job needs.
-    Needed,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { idle: 10.0, boot: Boot::All }
+        Self { idle: 10.0 }
     }
 }
 
@@ -82,9 +70,9 @@ mod tests {
 
     #[test]
     fn a_site_without_rules_has_the_defaults() {
-        assert_eq!(Policy::parse(b""), Ok(Policy { idle: 10.0, boot: Boot::All }));
-        let policy = Policy::parse(b"# short rings\nidle = 1.5\nboot = \"needed\"\n");
-        assert_eq!(policy, Ok(Policy { idle: 1.5, boot: Boot::Needed }));
+        assert_eq!(Policy::parse(b""), Ok(Policy { idle: 10.0 }));
+        let policy = Policy::parse(b"# short rings\nidle = 1.5\n");
+        assert_eq!(policy, Ok(Policy { idle: 1.5 }));
     }
 
     #[test]
