@@ -22,7 +22,7 @@ mod slots;
 
 use common::PLACES;
 pub use common::{Common, RingOptions};
-pub use site::{InitCli, PackCli, PushCli, SiteCheckCli, SiteCli, SiteCommand};
+pub use site::{SiteCli, SiteCommand};
 pub use slots::{AllocCli, CancelCli, QueueCli, SlotsCli};
 
 /// Between samples of a table.

@@ -22,19 +22,40 @@ Exit codes: 0, 1 for a failure (reported on standard error) or a finding, 2 for 
 pub struct SiteCli {
     #[command(subcommand)]
     pub command: SiteCommand,
+
+    /// With init: continue although the other sshd of a host accepts host-based logins; the submit hosts may then log in
+    /// there too
+    #[arg(long, global = true)]
+    pub shared: bool,
+
+    /// With init: print what would be written, and write nothing
+    #[arg(short = 'n', long, global = true)]
+    pub dry_run: bool,
+
+    /// The remote shell for root
+    #[arg(long, global = true, value_name = "PROGRAM", default_value = "ssh")]
+    pub rsh: String,
+
+    /// With check: print one line of JSON
+    #[arg(long, global = true)]
+    pub json: bool,
 }
 
 /// What `mpdsite` does.
 #[derive(Clone, Debug, Subcommand)]
 pub enum SiteCommand {
     /// Ask all hosts of the list for their keys, and set up this host
-    Init(InitCli),
+    Init,
     /// Set up all hosts of the list, over root's ssh; remove the starter from hosts that the list no longer has
-    Push(PushCli),
+    Push,
     /// Write what 'push' would send to a tar archive: HOST.json for 'mpdsite receive' on that host
-    Pack(PackCli),
+    Pack {
+        /// The archive
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Say what is wrong on the hosts of the list, one line per finding
-    Check(SiteCheckCli),
+    Check,
     /// Remove the starter from this host
     Remove,
     /// Print the facts of this host as JSON
@@ -46,48 +67,4 @@ pub enum SiteCommand {
     },
     /// Set up this host as the JSON on standard input says
     Receive,
-}
-
-/// `mpdsite init`
-#[derive(Clone, Debug, clap::Args)]
-pub struct InitCli {
-    /// Continue although the other sshd of a host accepts host-based logins; the submit hosts may then log in there too
-    #[arg(long)]
-    pub shared: bool,
-
-    /// Print what would be written, and write nothing
-    #[arg(short = 'n', long)]
-    pub dry_run: bool,
-
-    /// The remote shell for root
-    #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
-    pub rsh: String,
-}
-
-/// `mpdsite push`
-#[derive(Clone, Debug, clap::Args)]
-pub struct PushCli {
-    /// The remote shell for root
-    #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
-    pub rsh: String,
-}
-
-/// `mpdsite pack`
-#[derive(Clone, Debug, clap::Args)]
-pub struct PackCli {
-    /// The archive
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-}
-
-/// `mpdsite check`
-#[derive(Clone, Debug, clap::Args)]
-pub struct SiteCheckCli {
-    /// The remote shell for root
-    #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
-    pub rsh: String,
-
-    /// Print one line of JSON
-    #[arg(long)]
-    pub json: bool,
 }

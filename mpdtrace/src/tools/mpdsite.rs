@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use mpd_site::compare::{self, Report};
 use mpd_site::hosts::{Site, SiteHost};
-use mpdtrace::cli::{InitCli, PackCli, PushCli, SiteCheckCli, SiteCli, SiteCommand};
+use mpdtrace::cli::{SiteCli, SiteCommand};
 use mpdtrace::remote::{self, Shell};
 use mpdtrace::site::bundle::{self, Bundle};
 use mpdtrace::site::facts;
@@ -24,10 +25,10 @@ const MAX_BUNDLE: u64 = 8 << 20;
 
 pub(crate) fn main() -> ExitCode {
     tool::main(|cli: &SiteCli| match &cli.command {
-        SiteCommand::Init(cli) => init(cli),
-        SiteCommand::Push(cli) => push(cli),
-        SiteCommand::Pack(cli) => pack(cli),
-        SiteCommand::Check(cli) => check(cli),
+        SiteCommand::Init => init(cli),
+        SiteCommand::Push => push(cli),
+        SiteCommand::Pack { file } => pack(file),
+        SiteCommand::Check => check(cli),
         SiteCommand::Remove => bundle::remove().map(|()| ExitCode::SUCCESS),
         SiteCommand::Facts { port } => {
             tool::print(&render::json(&facts::gather(*port)))?;
@@ -37,7 +38,7 @@ pub(crate) fn main() -> ExitCode {
     })
 }
 
-fn init(cli: &InitCli) -> Result<ExitCode> {
+fn init(cli: &SiteCli) -> Result<ExitCode> {
     let (site, own) = saved::site()?;
     let mut saved = Saved::load()?;
     let here = this_host(&site)?;
@@ -88,7 +89,7 @@ fn init(cli: &InitCli) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn push(cli: &PushCli) -> Result<ExitCode> {
+fn push(cli: &SiteCli) -> Result<ExitCode> {
     let (site, own) = saved::site()?;
     let mut saved = Saved::load()?;
     let facts = saved.facts(&site);
@@ -137,7 +138,7 @@ fn push(cli: &PushCli) -> Result<ExitCode> {
     Ok(tool::code(failed))
 }
 
-fn pack(cli: &PackCli) -> Result<ExitCode> {
+fn pack(file: &Path) -> Result<ExitCode> {
     let (site, own) = saved::site()?;
     let saved = Saved::load()?;
     let facts = saved.facts(&site);
@@ -148,14 +149,8 @@ fn pack(cli: &PackCli) -> Result<ExitCode> {
         std::fs::write(&path, serde_json::to_string(&bundle)?)
             .with_context(|| path.display().to_string())?;
     }
-    let line = [
-        "tar",
-        "-cf",
-        &cli.file.display().to_string(),
-        "-C",
-        &directory.display().to_string(),
-        ".",
-    ];
+    let line =
+        ["tar", "-cf", &file.display().to_string(), "-C", &directory.display().to_string(), "."];
     let ended = remote::run(&line.map(str::to_owned), PATIENCE).map_err(anyhow::Error::msg);
     std::fs::remove_dir_all(&directory).with_context(|| directory.display().to_string())?;
     let ended = ended?;
@@ -171,7 +166,7 @@ fn tempdir() -> Result<std::path::PathBuf> {
     nix::unistd::mkdtemp(&template).with_context(|| template.display().to_string())
 }
 
-fn check(cli: &SiteCheckCli) -> Result<ExitCode> {
+fn check(cli: &SiteCli) -> Result<ExitCode> {
     let (site, own) = saved::site()?;
     let saved = Saved::load()?;
     let facts = saved.facts(&site);
