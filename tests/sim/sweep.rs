@@ -8,7 +8,7 @@ use std::thread;
 
 use mpd_ring::Ring;
 
-use crate::recordings::replays;
+use crate::recordings::{are_as_in_the_tree, replays};
 use crate::schedule::{self, Outcome};
 
 const SCHEDULES: u64 = 2000;
@@ -105,6 +105,14 @@ fn every_daemon_of_a_simulated_ring_replays_from_its_recording() {
         steps += outcome.recordings.iter().map(|one| replays::<Ring>(one)).sum::<u64>();
     }
     assert!(steps > 5_000, "{steps} steps");
+}
+
+#[test]
+fn the_ring_has_the_outputs_of_the_recordings_in_the_tree() {
+    are_as_in_the_tree::<Ring>("ring.txt", || {
+        let outcomes = [3, 4].map(|seed| schedule::run(seed, Some(2..=3), true));
+        outcomes.into_iter().flat_map(|outcome| outcome.recordings).collect()
+    });
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::fmt;
 use super::cluster::{Cluster, Fault, Pmi};
 use super::{SIGTERM, name};
 use crate::dialect::Dialect;
-use crate::recordings::replays;
+use crate::recordings::{are_as_in_the_tree, replays};
 use crate::sweep::number;
 use mpd_job::manager::{Input, Manager};
 use mpd_tests::random::Random;
@@ -134,6 +134,20 @@ fn a_seed_of_a_simulated_job_determines_its_trace() {
             assert_ne!(trace(seed, load), trace(seed + 5, load));
         }
     }
+}
+
+#[test]
+fn managers_have_the_outputs_of_the_recordings_in_the_tree() {
+    are_as_in_the_tree::<Manager>("job.txt", || {
+        let mut recordings = Vec::new();
+        for (hosts, seed, spawns) in [(1, 1, 1), (3, 2, 2), (3, 5, 1)] {
+            let (mut cluster, mut faults) = begin(hosts, seed, Load::Spawns(spawns));
+            cluster.record();
+            run(&mut cluster, &mut faults);
+            recordings.extend(cluster.recordings());
+        }
+        recordings
+    });
 }
 
 #[test]
