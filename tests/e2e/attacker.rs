@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mpd_wire::DaemonName;
+use mpd_wire::frame::compact;
 use mpd_wire::message::{Greeting, RING_VERSIONS, RingMessage};
 
 use crate::naive::{self, Bytes32, Secrets};
@@ -182,8 +183,8 @@ pub(crate) fn greeting(name: &str, ring: &str) -> Vec<u8> {
     .expect("JSON")
 }
 
-pub(crate) fn text(message: &RingMessage) -> Vec<u8> {
-    serde_json::to_vec(message).expect("JSON")
+pub(crate) fn encoded(message: &RingMessage) -> Vec<u8> {
+    compact::to_vec(message)
 }
 
 /// The direction of bytes through a [`Relay`].

@@ -1,4 +1,6 @@
 //! The bytes of each message of the suite. `golden/` has one encoded sample of each kind of each enum, a kind a line.
+//! Messages between hosts travel in the compact encoding. `golden/compact/` has the same samples as hexadecimal digits. A test
+//! that fails prints the lines that this release writes.
 //!
 //! Programs of different releases speak to each other: managers live longer than daemons. A changed line here is a message
 //! that the other release may not read. A new kind needs a new line.
@@ -9,7 +11,8 @@ use std::path::Path;
 use mpd_alloc::data::{AllocMessage, AllocNews};
 use mpd_alloc::exchange::{Ask, Order, Reply};
 use mpd_requests::{ToHelper, ToProgram};
-use mpd_wire::frame::{self, InvalidFrame};
+use mpd_wire::frame::{self, InvalidFrame, compact};
+use mpd_wire::hex;
 use mpd_wire::job::{Failure, ManagerEnd, RankEnd, SpawnOutcome};
 use mpd_wire::message::{
     ConsoleReply, DaemonReport, Down, Greeting, JobChange, JobInput, JobNews, JobOrder, JobRef,
@@ -83,6 +86,48 @@ fn check<M: Message>(name: &str) {
     }
 }
 
+/// The same for messages between hosts.
+fn check_compact<M: Message>(name: &str) {
+    check::<M>(name);
+    let messages: Vec<M> = samples(name)
+        .iter()
+        .map(|line| frame::decode_message(line.as_bytes()).expect(line))
+        .collect();
+    let written = messages.iter().map(compact::to_vec);
+    let digits: Vec<String> = written.map(|bytes| hex::encode(&bytes)).collect();
+    let kept = samples(&format!("compact/{name}"));
+    assert!(kept == digits, "compact/{name} is\n{}", digits.join("\n"));
+    for (message, digits) in messages.iter().zip(digits) {
+        let mut bytes = vec![0; digits.len() / 2];
+        hex::decode(&digits, &mut bytes).expect("digits");
+        assert_eq!(compact::decode_message(&bytes).as_ref(), Ok(message), "{digits}");
+        if let Some(more) = compact_with_one_more_field(&bytes) {
+            assert_eq!(compact::decode_message(&more).as_ref(), Ok(message), "{digits}");
+        }
+    }
+    for later in [compact::to_vec(&LATER), compact::to_vec(&json!({LATER: {"number": 1}}))] {
+        let read = compact::decode_message::<M>(&later);
+        assert_eq!(read, Err(InvalidFrame::Unknown(LATER.to_owned())), "{name}");
+    }
+}
+
+/// The message with one more field in front; `None` if it has no fields.
+fn compact_with_one_more_field(bytes: &[u8]) -> Option<Vec<u8>> {
+    const KIND_AND_FIELDS: u8 = 0xa1;
+    let (KIND_AND_FIELDS, rest) = bytes.split_first().map(|(first, rest)| (*first, rest))? else {
+        return None;
+    };
+    let kind = 1 + usize::from(rest.first()? & 0x1f);
+    // A short text is the kind, and a short map has the fields.
+    let (kind, fields) = rest.split_at_checked(kind)?;
+    let (count @ 0xa0..0xb7, fields) = fields.split_first().map(|(&count, rest)| (count, rest))?
+    else {
+        return None;
+    };
+    let [name, value] = [compact::to_vec(&"a_field"), compact::to_vec(&json!({"more": [1, 2]}))];
+    Some([&[KIND_AND_FIELDS], kind, &[count + 1], &name, &value, fields].concat())
+}
+
 #[test]
 fn messages_of_consoles_keep_their_bytes_and_ignore_what_is_later() {
     check::<Opening>("opening");
@@ -90,7 +135,7 @@ fn messages_of_consoles_keep_their_bytes_and_ignore_what_is_later() {
     check::<ConsoleReply>("console_reply");
     check::<JobInput>("job_input");
     check::<JobNews>("job_news");
-    check::<JobOrder>("job_order");
+    check_compact::<JobOrder>("job_order");
     check::<JobRef>("job_ref");
 }
 
@@ -103,16 +148,16 @@ fn messages_between_daemons_and_managers_keep_their_bytes_and_ignore_what_is_lat
     check::<Placing>("placing");
     check::<MeetingOperation>("meeting_operation");
     check::<MeetingAnswer>("meeting_answer");
-    check::<ManagerEnd>("manager_end");
+    check_compact::<ManagerEnd>("manager_end");
     check::<DaemonReport>("daemon_report");
 }
 
 #[test]
 fn messages_in_the_ring_keep_their_bytes_and_ignore_what_is_later() {
-    check::<RingMessage>("ring_message");
-    check::<RingOrder>("ring_order");
-    check::<OrderAnswer>("order_answer");
-    check::<JobChange>("job_change");
+    check_compact::<RingMessage>("ring_message");
+    check_compact::<RingOrder>("ring_order");
+    check_compact::<OrderAnswer>("order_answer");
+    check_compact::<JobChange>("job_change");
     let [line] = &samples("greeting")[..] else { panic!("one greeting") };
     let greeting: Greeting = serde_json::from_str(line).expect(line);
     assert_eq!(serde_json::to_string(&greeting).expect("JSON"), *line);
@@ -122,11 +167,11 @@ fn messages_in_the_ring_keep_their_bytes_and_ignore_what_is_later() {
 
 #[test]
 fn messages_between_the_managers_of_a_job_keep_their_bytes_and_ignore_what_is_later() {
-    check::<Down>("down");
-    check::<Up>("up");
-    check::<Failure>("failure");
-    check::<RankEnd>("rank_end");
-    check::<SpawnOutcome>("spawn_outcome");
+    check_compact::<Down>("down");
+    check_compact::<Up>("up");
+    check_compact::<Failure>("failure");
+    check_compact::<RankEnd>("rank_end");
+    check_compact::<SpawnOutcome>("spawn_outcome");
     check::<ShimOrder>("shim_order");
     check::<ShimReport>("shim_report");
 }
@@ -135,8 +180,8 @@ fn messages_between_the_managers_of_a_job_keep_their_bytes_and_ignore_what_is_la
 fn messages_about_slots_keep_their_bytes_and_ignore_what_is_later() {
     check::<Ask>("slots_ask");
     check::<Reply>("slots_reply");
-    check::<Order>("slots_order");
-    check::<AllocMessage>("alloc_message");
+    check_compact::<Order>("slots_order");
+    check_compact::<AllocMessage>("alloc_message");
     check::<AllocNews>("alloc_news");
     check::<ToHelper>("to_helper");
     check::<ToProgram>("to_program");

@@ -12,13 +12,13 @@ use mpd_wire::message::{
     Published, RingOrder, RingRequest,
 };
 use mpd_wire::names::Claim;
-use mpd_wire::{DaemonName, Record, Standing, frame};
+use mpd_wire::{DaemonName, Record, Standing};
 
 use crate::effect::{Effect, Farewell};
 use crate::listing::hosted;
 use crate::outcome::outcome;
 use crate::pages::{self, Page};
-use crate::request::{Gathered, Numbers, Requester, payload_of};
+use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
 use crate::view::{self, EventCounts, RingIdentity};
 
 /// How long to wait until our list of members shows the effect of an order.
@@ -456,7 +456,7 @@ fn joined(mut before: Vec<DaemonName>, missing: Vec<DaemonName>) -> Vec<DaemonNa
 }
 
 fn description(answer: &Answer) -> Option<MemberDescription> {
-    match frame::decode_message(answer.answer.as_bytes()).ok()? {
+    match read_payload(&answer.answer).ok()? {
         OrderAnswer::MemberDescription { version, pid, jobs, hops } => {
             Some(MemberDescription { name: answer.name.clone(), version, pid, jobs, hops })
         }

@@ -11,10 +11,10 @@ use std::time::Duration;
 use mpd_machine::Time;
 use mpd_ring::{Input, RequestId, Ring};
 use mpd_wire::message::{ConsoleReply, EventPage, JobRef, OrderAnswer, RingOrder};
-use mpd_wire::{DaemonName, Standing, frame};
+use mpd_wire::{DaemonName, Standing};
 
 use crate::effect::Effect;
-use crate::request::{Gathered, Numbers, Requester, payload_of};
+use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
 use crate::roots::no_such_job;
 
 /// Most consoles that follow events.
@@ -212,7 +212,7 @@ impl Follower {
         let mut pages = Vec::new();
         let mut failed = None;
         for answer in &gathered.answers {
-            match frame::decode_message(answer.answer.as_bytes()) {
+            match read_payload(&answer.answer) {
                 Ok(OrderAnswer::Events(page)) => pages.push((answer.name.clone(), page)),
                 Ok(OrderAnswer::Failed { problem }) => failed = Some(problem),
                 Ok(
@@ -345,7 +345,7 @@ mod tests {
             (Some(Effect::Post(Input::Send(id, to, payload))), None) => (id, Some(to), payload),
             other => panic!("{other:?}"),
         };
-        match frame::decode_message(payload.as_bytes()).unwrap() {
+        match read_payload(&payload).unwrap() {
             RingOrder::JobEvents { job, from } => (id, member, job, from),
             other => panic!("{other:?}"),
         }

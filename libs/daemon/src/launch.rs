@@ -8,14 +8,14 @@ use mpd_machine::Time;
 use mpd_ring::{Input, MAX_PAYLOAD, RequestId, Ring};
 use mpd_wire::job::ManagerEnd;
 use mpd_wire::message::{Launch, ManagerOrder, OrderAnswer, Payload, Phase, RingOrder, Span};
-use mpd_wire::{DaemonName, JobId, frame};
+use mpd_wire::{DaemonName, JobId};
 
 use crate::effect::Effect;
 use crate::line::Line;
 use crate::loads::Loads;
 use crate::manager_message::ManagerMessage;
 use crate::placement;
-use crate::request::{Gathered, Numbers, Requester, payload_of};
+use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
 use crate::spawns::{Spawn, manager_messages_of_missing};
 
 /// Most characters of the problem that a host reports.
@@ -254,7 +254,7 @@ pub(crate) fn shortened(problem: &str) -> String {
 
 /// Why a member with this answer has no manager; `None` if it has one.
 fn why_missing(answer: Option<&Payload>) -> Option<String> {
-    match answer.map(|answer| frame::decode_message(answer.as_bytes())) {
+    match answer.map(read_payload) {
         Some(Ok(OrderAnswer::Done)) => None,
         Some(Ok(OrderAnswer::Failed { problem })) => Some(shortened(&problem)),
         Some(_) => Some(

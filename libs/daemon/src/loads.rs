@@ -7,11 +7,11 @@ use std::time::Duration;
 use mpd_machine::Time;
 use mpd_placement::HostLoad;
 use mpd_ring::{Input, RequestId};
+use mpd_wire::DaemonName;
 use mpd_wire::message::{OrderAnswer, RingOrder};
-use mpd_wire::{DaemonName, frame};
 
 use crate::effect::Effect;
-use crate::request::{Gathered, Numbers, payload_of};
+use crate::request::{Gathered, Numbers, payload_of, read_payload};
 
 /// How long loads count.
 const FRESH: Duration = Duration::from_secs(1);
@@ -46,9 +46,7 @@ impl Loads {
         }
         self.known.clear();
         for answer in &gathered.answers {
-            if let Ok(OrderAnswer::Load { machine }) =
-                frame::decode_message(answer.answer.as_bytes())
-            {
+            if let Ok(OrderAnswer::Load { machine }) = read_payload(&answer.answer) {
                 let (running, speed) = (machine.load_hundredths, machine.speed_hundredths);
                 self.known.insert(answer.name.clone(), HostLoad { running, speed });
             }

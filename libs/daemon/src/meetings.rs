@@ -10,12 +10,12 @@ use mpd_wire::message::{
     Answer, MAX_PASSED, ManagerOrder, MeetingAnswer, MeetingOperation, OrderAnswer, Payload,
     RingOrder,
 };
-use mpd_wire::{DaemonName, JobId, frame};
+use mpd_wire::{DaemonName, JobId};
 
 use crate::effect::Effect;
 use crate::jobs_here::{JobsHere, Marked};
 use crate::manager_message::ManagerMessage;
-use crate::request::{Gathered, Numbers, Requester, payload_of};
+use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
 use crate::roots::is_unregistered;
 
 /// Most requests under way, so that consoles and names have room in the ring.
@@ -173,7 +173,7 @@ fn fits(payload: &Payload) -> bool {
 }
 
 fn decoded(answer: &Answer) -> Option<OrderAnswer> {
-    frame::decode_message(answer.answer.as_bytes()).ok()
+    read_payload(&answer.answer).ok()
 }
 
 /// The job that was looked for. A daemon that does not know it yet, or is `away`, may have it.

@@ -2,7 +2,6 @@
 
 use mpd_ring::{Input as RingInput, Sender};
 use mpd_wire::JobId;
-use mpd_wire::frame;
 use mpd_wire::job::ManagerEnd;
 use mpd_wire::message::{
     HostUse, JobOrder, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder, RunUse,
@@ -15,7 +14,7 @@ use crate::line::Line;
 use crate::manager_message::ManagerMessage;
 use crate::node::{Node, Turn};
 use crate::output::Output;
-use crate::request::payload_of;
+use crate::request::{payload_of, read_payload};
 use crate::roots;
 use crate::{launch, names};
 
@@ -28,7 +27,7 @@ impl Node {
         hops: u32,
         sender: Option<&Sender>,
     ) -> Option<OrderAnswer> {
-        let order = match frame::decode_message(payload.as_bytes()) {
+        let order = match read_payload(payload) {
             Ok(order) => order,
             Err(e) => {
                 let from = sender.map_or(self.ring().name().to_string(), |sender| {

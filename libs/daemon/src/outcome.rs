@@ -1,8 +1,9 @@
 //! The result of an order about a job, which went to all members. Pure.
 
+use mpd_wire::DaemonName;
 use mpd_wire::message::{Answer, ConsoleReply, JobRef, OrderAnswer};
-use mpd_wire::{DaemonName, frame};
 
+use crate::request::read_payload;
 use crate::roots::no_such_job;
 
 /// The reply to a console that ordered something about a job.
@@ -11,7 +12,7 @@ pub(crate) fn outcome(job: &JobRef, answers: &[Answer], missing: Vec<DaemonName>
     let mut failed = None;
     let mut unaware: Vec<&str> = Vec::new();
     for answer in answers {
-        match frame::decode_message(answer.answer.as_bytes()) {
+        match read_payload(&answer.answer) {
             Ok(OrderAnswer::Done) => found = true,
             Ok(OrderAnswer::Failed { problem }) => failed = Some(problem),
             Ok(OrderAnswer::Unknown) | Err(_) => unaware.push(answer.name.as_str()),

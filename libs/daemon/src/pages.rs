@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use mpd_ring::Ring;
+use mpd_wire::DaemonName;
 use mpd_wire::message::{Answer, ConsoleReply, OrderAnswer};
-use mpd_wire::{DaemonName, frame};
+
+use crate::request::read_payload;
 
 /// Hosts, or names, in one reply to a console. A reply fits one frame with names of any length.
 const PER_REPLY: usize = 32;
@@ -31,7 +33,7 @@ pub(crate) fn page<T>(
 ) -> Page<T> {
     let mut page = Page { items: Vec::new(), more: false };
     for answer in in_ring_order(ring, answers.iter().collect(), |answer| &answer.name) {
-        let decoded = frame::decode_message(answer.answer.as_bytes()).ok();
+        let decoded = read_payload(&answer.answer).ok();
         if let Some((host, more)) = decoded.and_then(|decoded| take(&answer.name, decoded)) {
             page.more |= more && number < MAX_PAGES;
             page.items.push(host);

@@ -2,7 +2,9 @@
 
 use mpd_ring::RequestId;
 use mpd_wire::DaemonName;
+use mpd_wire::frame::{InvalidFrame, compact};
 use mpd_wire::message::{Answer, Payload};
+use serde::de::DeserializeOwned;
 
 /// The owner of a request, which receives the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +67,12 @@ pub(crate) struct Gathered {
 
 /// An order or an answer, encoded for the ring.
 pub(crate) fn payload_of(message: &impl serde::Serialize) -> Payload {
-    // Our own enums serialise; see frame::encode_message.
-    serde_json::to_vec(message).expect("message serialises").as_slice().into()
+    compact::to_vec(message).as_slice().into()
+}
+
+/// The order or answer of a payload.
+pub(crate) fn read_payload<M: DeserializeOwned>(payload: &Payload) -> Result<M, InvalidFrame> {
+    compact::decode_message(payload.as_bytes())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use mpd_wire::message::{
     OrderAnswer, RingOrder, RingRequest,
 };
 use mpd_wire::names::{Claim, Hold, Lock, NameKey, SALT};
-use mpd_wire::{Address, DaemonName, JobId, RankSet, Record, Standing, frame};
+use mpd_wire::{Address, DaemonName, JobId, RankSet, Record, Standing};
 
 use crate::consoles::Consoles;
 use crate::effect::{Effect, Farewell};
@@ -21,7 +21,7 @@ use crate::launch::{Announcement, Launches};
 use crate::local_names::NameRequest;
 use crate::names::Naming;
 use crate::output::Output;
-use crate::request::{Gathered, payload_of};
+use crate::request::{Gathered, payload_of, read_payload};
 use crate::saved::Saved;
 use crate::stay::{Entrance, Stay};
 use crate::view::RingIdentity;
@@ -144,7 +144,7 @@ fn name_request(job: &str, request: u32, operation: NameOperation) -> NameReques
 fn scatter(effect: Option<Effect>) -> (RequestId, RingOrder) {
     match effect {
         Some(Effect::Post(Input::Scatter(request, payload))) => {
-            (request, frame::decode_message(payload.as_bytes()).unwrap())
+            (request, read_payload(&payload).unwrap())
         }
         other => panic!("{other:?}"),
     }
@@ -384,7 +384,7 @@ fn the_end_of_a_manager_is_sent_to_the_daemon_in_the_id_of_its_job() {
     let effect = Launches::new(4).manager_ended(job.clone(), end);
     let Some(Effect::Post(Input::Send(_, to, payload))) = effect else { panic!("{effect:?}") };
     assert_eq!(to, name("h3"));
-    let order = frame::decode_message::<RingOrder>(payload.as_bytes()).unwrap();
+    let order = read_payload::<RingOrder>(&payload).unwrap();
     assert_eq!(order, RingOrder::ManagerEnded { job, end });
 }
 

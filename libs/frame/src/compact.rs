@@ -1,6 +1,6 @@
 //! The compact encoding: CBOR (RFC 8949) as serde derives it, with the names of fields and kinds. Unknown fields are ignored.
 //!
-//! Job specifications have it. Numbers and texts have definite lengths here, but a reader accepts all forms. The reader takes no
+//! Job specifications and the messages between hosts have it. Programs that people may script get JSON. Numbers and texts have definite lengths here, but a reader accepts all forms. The reader takes no
 //! memory for a length or count that the bytes do not hold, and nests at most [`MAX_DEPTH`] deep.
 
 use cbor4ii::core::dec::{Read, Reference};
@@ -10,29 +10,25 @@ use cbor4ii::serde::{DecodeError, Deserializer, Serializer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{MAX_REASON, shown};
+use crate::{InvalidFrame, MAX_REASON, invalid, kind, shown};
 
 /// Most levels of lists, maps and options in each other.
 const MAX_DEPTH: usize = 64;
+
+/// The first room for the bytes of a value. Most messages have fewer.
+const FIRST_ROOM: usize = 256;
 
 /// The bytes are not the expected value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(String);
 
-/// Appends a value.
-pub fn write(value: &impl Serialize, out: &mut Vec<u8>) {
-    let mut serializer = Serializer::new(BufWriter::new(std::mem::take(out)));
-    // Serialising our own types into memory cannot fail.
-    value.serialize(&mut serializer).expect("it serialises");
-    *out = serializer.into_inner().into_inner();
-}
-
 /// The bytes of a value.
 pub fn to_vec(value: &impl Serialize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(4096);
-    write(value, &mut bytes);
-    bytes
+    let mut serializer = Serializer::new(BufWriter::new(Vec::with_capacity(FIRST_ROOM)));
+    // Serialising our own types into memory cannot fail.
+    value.serialize(&mut serializer).expect("it serialises");
+    serializer.into_inner().into_inner()
 }
 
 /// Reads a value, which has all the bytes.
@@ -40,18 +36,34 @@ pub fn to_vec(value: &impl Serialize) -> Vec<u8> {
 /// # Errors
 /// [`Malformed`], for people. It may quote the bytes, in part.
 pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
-    let mut deserializer = Deserializer::new(Reader { rest: bytes, levels: MAX_DEPTH });
-    let value = T::deserialize(&mut deserializer).map_err(|error| Malformed(text_of(&error)))?;
+    read(bytes).map_err(|problem| Malformed(shown(&problem, MAX_REASON)))
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// As for [`decode_message`](crate::decode_message).
+pub fn decode_message<M: DeserializeOwned>(payload: &[u8]) -> Result<M, InvalidFrame> {
+    read(payload).map_err(|problem| invalid::<M>(&problem, || kind::of(&mut reader(payload))))
+}
+
+fn reader(bytes: &[u8]) -> Deserializer<Reader<'_>> {
+    Deserializer::new(Reader { rest: bytes, levels: MAX_DEPTH })
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let mut deserializer = reader(bytes);
+    let value = T::deserialize(&mut deserializer).map_err(text_of)?;
     match deserializer.into_inner().rest.len() {
         0 => Ok(value),
-        more => Err(Malformed(format!("{more} bytes too many"))),
+        more => Err(format!("{more} bytes too many")),
     }
 }
 
-fn text_of(error: &DecodeError<Never>) -> String {
+fn text_of(error: DecodeError<Never>) -> String {
     match error {
-        DecodeError::Custom(text) => shown(text, MAX_REASON),
-        DecodeError::Core(error) => shown(&error.to_string(), MAX_REASON),
+        DecodeError::Custom(text) => text.into(),
+        DecodeError::Core(error) => error.to_string().replace('"', ""),
     }
 }
 
@@ -111,6 +123,25 @@ mod tests {
         let later = Later { more: vec![None, Some("x")], number: 7 };
         let known = Sample { number: Some(7), ..Sample::default() };
         assert_eq!(from_slice(&to_vec(&later)), Ok(known));
+    }
+
+    #[test]
+    fn a_message_of_an_unknown_kind_is_another_error_than_an_unknown_part_of_a_known_one() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Message {
+            Signal { signal: u8 },
+            Inner(Box<Self>),
+        }
+        let read = |bytes: &[u8]| decode_message::<Message>(bytes);
+        let later = || to_vec(&std::collections::BTreeMap::from([("later", Some(1))]));
+        assert_eq!(read(&later()), Err(InvalidFrame::Unknown("later".to_owned())));
+        assert_eq!(read(&to_vec(&"later")), Err(InvalidFrame::Unknown("later".to_owned())));
+        let inner = [&b"\xa1\x65inner"[..], &later()].concat();
+        assert_eq!(read(&inner), Err(InvalidFrame::UnknownPart("later".to_owned())));
+        let message = Message::Inner(Box::new(Message::Signal { signal: 7 }));
+        assert_eq!(read(&to_vec(&message)), Ok(message));
+        assert!(matches!(read(b"\xa1\x66signal\xa0"), Err(InvalidFrame::Message(_))));
     }
 
     #[test]

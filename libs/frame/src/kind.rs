@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use serde::de::{Deserializer as _, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-/// The kind of a message: its first key, or its text. `None` if the payload is no JSON, or something else. Takes no memory
-/// for the content, which may be anything.
-pub(crate) fn of(payload: &[u8]) -> Option<String> {
-    serde_json::Deserializer::from_slice(payload).deserialize_any(Outer).ok()
+/// The kind of a message: its first key, or its text. `None` if the payload is something else. Takes no memory for the
+/// content, which may be anything.
+pub(crate) fn of<'de>(payload: impl Deserializer<'de>) -> Option<String> {
+    payload.deserialize_any(Outer).ok()
 }
 
 struct Outer;
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn the_kind_is_the_first_key_or_the_text() {
-        let kind = |text: &str| of(text.as_bytes());
+        let kind = |text: &str| of(&mut serde_json::Deserializer::from_str(text));
         assert_eq!(kind(r#"{"signal":{"signal":1}}"#).as_deref(), Some("signal"));
         assert_eq!(kind(r#"{"a\u0062":[1,{"c":2}],"d":3}"#).as_deref(), Some("ab"));
         assert_eq!(kind(r#""kill""#).as_deref(), Some("kill"));

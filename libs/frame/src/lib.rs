@@ -2,8 +2,8 @@
 //!
 //! [`Format`] is the outline of frames. On most streams a frame is `length u32 | kind u8 | payload`, all numbers
 //! big-endian. The length counts the kind and the payload. The upper half of the kind is the number of descriptors that are passed with the
-//! frame. Control messages are one JSON value; job specifications and stdin travel as raw bytes. The
-//! decoder accepts bytes in pieces of any size, and allocates nothing before it has checked the length.
+//! frame. Control messages are one JSON value; job specifications and stdin travel as raw bytes. Links between hosts have
+//! the [`compact`] encoding instead of JSON. The decoder accepts bytes in pieces of any size, and allocates nothing before it has checked the length.
 //!
 //! A later release has further kinds of frames and messages, and further fields. Unknown fields are
 //! ignored. A message of an unknown kind is [`InvalidFrame::Unknown`], and the stream continues behind it. An
@@ -113,19 +113,20 @@ pub enum InvalidFrame {
     UnknownPart(String),
 }
 
-/// Why a payload is not the message `M`.
-fn invalid<M: DeserializeOwned>(payload: &[u8], error: &serde_json::Error) -> InvalidFrame {
-    let text = error.to_string();
-    let Some(kind) = unknown_in(&text) else {
-        return InvalidFrame::Message(shown(&text, MAX_REASON));
+/// Why a payload of that kind is not the message `M`: `text` is the error of serde.
+fn invalid<M: DeserializeOwned>(
+    text: &str,
+    outer: impl FnOnce() -> Option<String>,
+) -> InvalidFrame {
+    let Some(kind) = unknown_in(text) else {
+        return InvalidFrame::Message(shown(text, MAX_REASON));
     };
-    let outer = kind::of(payload);
     // A known kind without its content is another error.
     let is_known = |outer: String| match serde_json::from_value::<M>(outer.into()) {
         Ok(_) => true,
         Err(error) => unknown_in(&error.to_string()).is_none(),
     };
-    if outer.is_some_and(is_known) {
+    if outer().is_some_and(is_known) {
         InvalidFrame::UnknownPart(shown(kind, MAX_SHOWN))
     } else {
         InvalidFrame::Unknown(shown(kind, MAX_SHOWN))
@@ -201,7 +202,10 @@ pub fn encode_bulk(kind: Kind, bytes: &[u8], out: &mut Vec<u8>) {
 /// # Errors
 /// The payload is not JSON or not this message. [`InvalidFrame::Unknown`] if only its kind is unknown.
 pub fn decode_message<M: DeserializeOwned>(payload: &[u8]) -> Result<M, InvalidFrame> {
-    serde_json::from_slice(payload).map_err(|error| invalid::<M>(payload, &error))
+    serde_json::from_slice(payload).map_err(|error| {
+        let outer = || kind::of(&mut serde_json::Deserializer::from_slice(payload));
+        invalid::<M>(&error.to_string(), outer)
+    })
 }
 
 /// Collects bytes and returns whole frames.

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use mpd_wire::Stream;
-use mpd_wire::frame::{self, decode_message};
-use mpd_wire::message::{Down, MAX_TREE_FRAME, TreeKind, Up};
+use mpd_wire::frame::{self, compact};
+use mpd_wire::message::{Down, LINK_VERSIONS, LinkHello, MAX_TREE_FRAME, TreeKind, Up};
 
 /// The position of a manager in the job tree, seen from its neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,11 @@ impl Frame {
         Self::report(kind_of(report), report)
     }
 
+    /// The first message of each side.
+    pub(super) fn hello() -> Self {
+        Self::report(TreeKind::Hello, &LinkHello { versions: LINK_VERSIONS })
+    }
+
     /// Raw bytes, fewer than [`MAX_TREE_FRAME`].
     pub fn raw(kind: TreeKind, payload: &[u8]) -> Self {
         assert!(payload.len() < MAX_TREE_FRAME, "{kind:?} of {} bytes", payload.len());
@@ -47,8 +52,7 @@ impl Frame {
     }
 
     fn report(kind: TreeKind, report: &impl Serialize) -> Self {
-        // The crate's own enums always serialise; see frame::encode_message.
-        Self::raw(kind, &serde_json::to_vec(report).expect("message serialises"))
+        Self::raw(kind, &compact::to_vec(report))
     }
 
     /// The kind of content.
@@ -100,6 +104,17 @@ pub enum InvalidFrame {
     /// That side does not send this kind.
     #[error("{0:?} in the wrong direction")]
     Direction(TreeKind),
+    /// The first frame is no hello, or another frame is one.
+    #[error("a missing or second statement of versions")]
+    Hello,
+}
+
+/// Reads the first frame of the peer.
+pub(super) fn read_hello(frame: &[u8]) -> Result<LinkHello, InvalidFrame> {
+    match frame.split_first() {
+        Some((code, payload)) if *code == TreeKind::Hello.code() => parse(payload),
+        _ => Err(InvalidFrame::Hello),
+    }
 }
 
 /// Reads a frame of the peer on that side. `None` if it is a pulse.
@@ -126,6 +141,7 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<JobLinkMessa
             }
             return Ok((report != Up::Pulse).then_some(JobLinkMessage::Up(report)));
         }
+        (TreeKind::Hello, _) => return Err(InvalidFrame::Hello),
         (TreeKind::Keys, _) => JobLinkMessage::Keys(frame),
         (TreeKind::World, _) => JobLinkMessage::World(frame),
         (TreeKind::Pmix, _) => JobLinkMessage::Pmix(frame),
@@ -140,8 +156,8 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<JobLinkMessa
     }))
 }
 
-fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, InvalidFrame> {
-    decode_message(json).map_err(|invalid| match invalid {
+fn parse<T: DeserializeOwned>(payload: &[u8]) -> Result<T, InvalidFrame> {
+    compact::decode_message(payload).map_err(|invalid| match invalid {
         frame::InvalidFrame::Unknown(kind) => InvalidFrame::Unknown(kind),
         invalid => InvalidFrame::Report(invalid.to_string()),
     })
@@ -196,17 +212,16 @@ mod tests {
         assert_eq!(frame.kind().class(), TreeKind::Output(Stream::Out).class());
         assert_eq!(received(Side::Child, &frame), Ok(Some(JobLinkMessage::Up(looked.clone()))));
         assert_eq!(received(Side::Parent, &frame), Err(InvalidFrame::Direction(TreeKind::Look)));
-        let frame = Frame::raw(TreeKind::Control, &serde_json::to_vec(&looked).unwrap());
+        let frame = Frame::raw(TreeKind::Control, &compact::to_vec(&looked));
         assert!(matches!(received(Side::Child, &frame), Err(InvalidFrame::Report(_))));
     }
 
     #[test]
     fn a_fence_that_could_overtake_its_keys_is_refused() {
-        let json = serde_json::to_vec(&Down::Release { first: Rank(0) }).unwrap();
-        let frame = Frame::raw(TreeKind::Control, &json);
+        let release = compact::to_vec(&Down::Release { first: Rank(0) });
+        let frame = Frame::raw(TreeKind::Control, &release);
         assert!(matches!(received(Side::Parent, &frame), Err(InvalidFrame::Report(_))));
-        let json = serde_json::to_vec(&Up::Ready).unwrap();
-        let frame = Frame::raw(TreeKind::Fence, &json);
+        let frame = Frame::raw(TreeKind::Fence, &compact::to_vec(&Up::Ready));
         assert!(matches!(received(Side::Child, &frame), Err(InvalidFrame::Report(_))));
     }
 
@@ -259,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_of_a_peer_make_the_reader_panic(bytes: Vec<u8>, code in 0..12_u8, parent: bool) {
+        fn no_bytes_of_a_peer_make_the_reader_panic(bytes: Vec<u8>, code in 0..13_u8, parent: bool) {
             let from = if parent { Side::Parent } else { Side::Child };
             let _ = read(from, bytes.clone());
             let _ = read(from, [&[code], &bytes[..]].concat());

@@ -6,7 +6,7 @@
 //! It seals the frames that [`JobLink::next_frame`] returns, until there is none. Frames may be
 //! queued before the link is open.
 //!
-//! Commands go down and reports go up. Each end accepts only messages that the peer's side may
+//! The first frame of each end states the versions of its messages. Commands go down and reports go up. Each end accepts only messages that the peer's side may
 //! send; any other message loses the link and nothing else. A class waits only for the classes
 //! before it, and few bytes are sealed in advance. A signal therefore overtakes output that the
 //! peer does not take.
@@ -40,8 +40,8 @@ pub use timing::Timing;
 
 use liveness::{Liveness, Verdict};
 use mpd_machine::{Time, UNDRAINED};
-use mpd_wire::frame::Skipped;
-use mpd_wire::message::{Class, Down, Up};
+use mpd_wire::frame::{Skipped, Versions};
+use mpd_wire::message::{Class, Down, LINK_VERSIONS, LinkHello, Up};
 use outgoing::{Full, Outgoing};
 
 /// Bytes that may wait sealed before the socket. A sealed frame cannot be overtaken any longer.
@@ -80,6 +80,9 @@ pub enum Loss {
     /// Too many bytes wait for the peer.
     #[error("it does not read its messages")]
     Clogged,
+    /// The peer reads no version of the messages that this side reads.
+    #[error("it speaks version {0} of job links, and this manager {LINK_VERSIONS}")]
+    Version(Versions),
     /// The peer sent a frame that it must not send.
     #[error("it broke the protocol of job links: {0}")]
     Misbehaved(#[from] InvalidFrame),
@@ -100,6 +103,8 @@ pub struct JobLink {
 enum State {
     /// There is no connection yet: silence does not count.
     Waiting,
+    /// The hello of the peer is missing.
+    Expecting(Liveness),
     Open(Liveness),
     Lost,
 }
@@ -112,7 +117,8 @@ impl JobLink {
 
     /// A link to a peer on that side, not open yet.
     pub fn new(peer: Side, timing: Timing) -> Self {
-        let (outgoing, outputs) = (Outgoing::default(), VecDeque::new());
+        let (mut outgoing, outputs) = (Outgoing::default(), VecDeque::new());
+        outgoing.push(Frame::hello()).expect("nothing else waits");
         let skipped = Skipped::default();
         Self { peer, timing, outgoing, state: State::Waiting, outputs, skipped }
     }
@@ -121,7 +127,19 @@ impl JobLink {
     pub fn handle(&mut self, now: Time, input: Input) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         match (&mut self.state, input) {
-            (State::Waiting, Input::Opened) => self.state = State::Open(Liveness::new(now)),
+            (State::Waiting, Input::Opened) => self.state = State::Expecting(Liveness::new(now)),
+            (State::Expecting(liveness), Input::Received(frame)) => {
+                if liveness.received(now) {
+                    self.outputs.push_back(Output::Clear);
+                }
+                match frame::read_hello(&frame) {
+                    Ok(LinkHello { versions }) if LINK_VERSIONS.common(versions).is_some() => {
+                        self.state = State::Open(std::mem::replace(liveness, Liveness::new(now)));
+                    }
+                    Ok(LinkHello { versions }) => self.lose(Loss::Version(versions)),
+                    Err(invalid) => self.lose(invalid.into()),
+                }
+            }
             (State::Open(liveness), Input::Received(frame)) => {
                 if liveness.received(now) {
                     self.outputs.push_back(Output::Clear);
@@ -136,7 +154,9 @@ impl JobLink {
                 }
             }
             (State::Waiting, Input::Received(_)) => unreachable!("a frame before the channel"),
-            (State::Open(_), Input::Opened) => unreachable!("a link opens once"),
+            (State::Expecting(_) | State::Open(_), Input::Opened) => {
+                unreachable!("a link opens once")
+            }
             (State::Lost, Input::Opened | Input::Received(_)) => {}
         }
     }
@@ -144,7 +164,7 @@ impl JobLink {
     /// Does the work that is due.
     pub fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
-        let State::Open(liveness) = &mut self.state else { return };
+        let (State::Expecting(liveness) | State::Open(liveness)) = &mut self.state else { return };
         match liveness.judge(now, &self.timing) {
             Verdict::Well => {}
             Verdict::Suspect(silence) => self.outputs.push_back(Output::Suspect(silence)),
@@ -163,7 +183,7 @@ impl JobLink {
     /// The time at which [`JobLink::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.state {
-            State::Open(liveness) => {
+            State::Expecting(liveness) | State::Open(liveness) => {
                 Some(liveness.poll_timeout(&self.timing, !self.outgoing.is_empty()))
             }
             State::Waiting | State::Lost => None,
@@ -179,7 +199,7 @@ impl JobLink {
     /// dropped.
     pub fn send(&mut self, frame: Frame) {
         match self.state {
-            State::Waiting | State::Open(_) => {
+            State::Waiting | State::Expecting(_) | State::Open(_) => {
                 if let Err(Full) = self.outgoing.push(frame) {
                     self.lose(Loss::Clogged);
                 }
@@ -190,7 +210,9 @@ impl JobLink {
 
     /// The next frame to seal, while `sealed` bytes wait sealed.
     pub fn next_frame(&mut self, now: Time, sealed: usize) -> Option<Frame> {
-        let State::Open(liveness) = &mut self.state else { return None };
+        let (State::Expecting(liveness) | State::Open(liveness)) = &mut self.state else {
+            return None;
+        };
         let room = if sealed == 0 { usize::MAX } else { MAX_SEALED.saturating_sub(sealed) };
         let frame = self.outgoing.pop(room)?;
         liveness.sent(now);

@@ -13,6 +13,8 @@ fn at(millis: u64) -> Time {
 fn open(peer: Side) -> JobLink {
     let mut link = JobLink::new(peer, Timing::default());
     link.handle(at(0), Input::Opened);
+    link.handle(at(0), Input::Received(Frame::hello().bytes().to_vec()));
+    assert_eq!(link.next_frame(at(0), 0), Some(Frame::hello()));
     link
 }
 
@@ -66,7 +68,28 @@ fn frames_queued_before_the_link_is_open_wait() {
     link.send(Frame::raw(TreeKind::Spec, b"x"));
     assert_eq!((link.next_frame(at(0), 0), link.poll_timeout()), (None, None));
     link.handle(at(0), Input::Opened);
-    assert_eq!(sealed(&mut link, at(0)), [TreeKind::Control, TreeKind::Spec]);
+    assert_eq!(sealed(&mut link, at(0)), [TreeKind::Hello, TreeKind::Control, TreeKind::Spec]);
+}
+
+#[test]
+fn a_peer_without_a_common_version_is_lost_before_anything_is_done_for_it() {
+    let lost = |frame: Frame| {
+        let mut link = JobLink::new(Side::Parent, Timing::default());
+        link.handle(at(0), Input::Opened);
+        link.handle(at(0), Input::Received(frame.bytes().to_vec()));
+        match &outputs(&mut link)[..] {
+            [Output::Lose(loss)] => loss.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let hello = LinkHello { versions: Versions::only(99) };
+    let later = Frame::raw(TreeKind::Hello, &mpd_wire::frame::compact::to_vec(&hello));
+    assert_eq!(lost(later), "it speaks version 99 of job links, and this manager 2");
+    let problem = "it broke the protocol of job links: a missing or second statement of versions";
+    assert_eq!(lost(Frame::down(&Down::Go)), problem);
+    let mut link = open(Side::Parent);
+    link.handle(at(1), Input::Received(Frame::hello().bytes().to_vec()));
+    assert_eq!(outputs(&mut link), [Output::Lose(Loss::Misbehaved(InvalidFrame::Hello))]);
 }
 
 #[test]
@@ -151,7 +174,7 @@ fn after_a_stall_of_its_own_a_link_gives_the_peer_three_seconds() {
 #[test]
 fn reports_of_unknown_kinds_are_skipped_and_the_link_lives() {
     let mut link = open(Side::Child);
-    let later = Frame::raw(TreeKind::Control, br#"{"later":{"number":1}}"#).bytes().to_vec();
+    let later = Frame::raw(TreeKind::Control, b"\xa1\x65later\xa1\x66number\x01").bytes().to_vec();
     let mut said = Vec::new();
     for frame in [later, vec![99, 1, 2], Frame::up(&Up::Ready).bytes().to_vec()] {
         link.handle(at(0), Input::Received(frame));
@@ -166,7 +189,7 @@ fn reports_of_unknown_kinds_are_skipped_and_the_link_lives() {
 #[test]
 fn an_order_of_an_unknown_kind_loses_the_link_since_the_parent_waits_for_what_follows() {
     let mut link = open(Side::Parent);
-    let later = Frame::raw(TreeKind::Control, br#"{"later":{"number":1}}"#).bytes().to_vec();
+    let later = Frame::raw(TreeKind::Control, b"\xa1\x65later\xa1\x66number\x01").bytes().to_vec();
     link.handle(at(0), Input::Received(later));
     let said = outputs(&mut link);
     assert!(
@@ -178,7 +201,7 @@ fn an_order_of_an_unknown_kind_loses_the_link_since_the_parent_waits_for_what_fo
 #[test]
 fn a_part_of_an_unknown_kind_is_not_skipped() {
     let mut link = open(Side::Child);
-    let later = br#"{"exited":{"ends":[[3,{"later":0}]]}}"#;
+    let later = b"\xa1\x66exited\xa1\x64ends\x81\x82\x03\xa1\x65later\x00";
     let later = Frame::raw(TreeKind::Control, later).bytes().to_vec();
     link.handle(at(0), Input::Received(later));
     assert!(matches!(outputs(&mut link)[..], [Output::Lose(_)]));

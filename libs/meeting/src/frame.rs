@@ -1,9 +1,10 @@
 //! The frames of a link between two root managers, and the messages in them.
 //!
-//! A frame is `u8` version (1), `u8` flags, `u64` position of its first byte in the stream, `u64` bytes received of the
-//! other stream, and bytes of the stream. The stream is messages, each a `u32` length and JSON. A frame that reports a
+//! A frame is `u8` version (2), `u8` flags, `u64` position of its first byte in the stream, `u64` bytes received of the
+//! other stream, and bytes of the stream. The stream is messages, each a `u32` length and the compact encoding. A frame that reports a
 //! failed job has a [`Cause`] instead of bytes of the stream.
 
+use mpd_wire::frame::compact;
 use mpd_wire::message::{MAX_PASSED, Payload};
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ pub(super) const MAX_BYTES: usize = MAX_PASSED - HEAD;
 pub(super) const MAX_MESSAGE: usize = 8 * 1024 * 1024;
 
 const HEAD: usize = 18;
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The receiver does not know this stream: the link is over.
 pub(super) const RESET: u8 = 1;
@@ -118,10 +119,9 @@ pub(super) enum Message {
 impl Message {
     /// The message as bytes of the stream.
     pub(super) fn write(&self) -> Vec<u8> {
-        // Our own structs serialise.
-        let text = serde_json::to_vec(self).unwrap_or_default();
-        let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        [&length.to_be_bytes()[..], &text].concat()
+        let message = compact::to_vec(self);
+        let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+        [&length.to_be_bytes()[..], &message].concat()
     }
 
     /// Takes the first message of the stream, if it is complete.
@@ -134,8 +134,8 @@ impl Message {
         if length > MAX_MESSAGE {
             return Err(Malformed);
         }
-        let Some(text) = rest.get(..length) else { return Ok(None) };
-        let message = serde_json::from_slice(text).map_err(|_| Malformed)?;
+        let Some(message) = rest.get(..length) else { return Ok(None) };
+        let message = compact::from_slice(message).map_err(|_| Malformed)?;
         stream.drain(..4 + length);
         Ok(Some(message))
     }
@@ -156,8 +156,8 @@ mod tests {
         for length in 0..HEAD {
             assert_eq!(Frame::read(&payload.as_bytes()[..length]), None);
         }
-        assert_eq!(Frame::read(&[2; 40]), None);
-        assert_eq!(Frame::read(&[1; MAX_PASSED + 1]), None);
+        assert_eq!(Frame::read(&[1; 40]), None);
+        assert_eq!(Frame::read(&[2; MAX_PASSED + 1]), None);
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use mpd_io::ring::console::{Console, ConsoleError, PATIENCE};
 use mpd_io::ring::rundir::RunDir;
 use mpd_ring::{Formed, GAP};
+use mpd_wire::frame::compact;
 use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, RingMessage, RingRequest};
-use mpd_wire::{Address, DaemonName, Instance, RankSet, Record, Standing, frame};
+use mpd_wire::{Address, DaemonName, Instance, RankSet, Record, Standing};
 
 use crate::echo::Daemons;
 use crate::programs::own_program;
@@ -218,10 +219,8 @@ pub(crate) fn record(host: u32) -> Record {
 
 /// Bytes of a frame with this message, sealed.
 pub(crate) fn sealed(message: &RingMessage) -> usize {
-    const SEAL: usize = 20;
-    let mut bytes = Vec::new();
-    frame::encode_message(message, &mut bytes);
-    bytes.len() + SEAL
+    const LENGTH_AND_SEAL: usize = 20;
+    compact::to_vec(message).len() + LENGTH_AND_SEAL
 }
 
 fn record_bytes() -> f64 {

@@ -296,7 +296,7 @@ impl World {
                 self.post(host, Input::ConnectFailed(token, DialFailure::Refused));
             }
             Event::Answer { host, id } => {
-                let answer = Payload::from(&br#""done""#[..]);
+                let answer = Payload::from(&b"\x64done"[..]);
                 self.post(host, Input::Answered(id, answer));
             }
             Event::Arrived { host, cost, event } => {
@@ -402,7 +402,7 @@ impl World {
                 }));
                 let codec = self.costs.kib_of_scatter / 2.0 * payload as f64 / 1024.0;
                 let each = small + extra + codec;
-                (head + payload.div_ceil(3) * 4, Cost::each(each))
+                (head + payload, Cost::each(each))
             }
             RingMessage::Gathered(_) => {
                 let bytes = sealed(message);
@@ -424,8 +424,7 @@ impl World {
 
     /// The console of host 0 submits a job with a rank on each host.
     pub(crate) fn launch(&mut self) {
-        let mut order = Vec::new();
-        mpd_wire::frame::encode_message(&self.host_slices, &mut order);
+        let order = mpd_wire::frame::compact::to_vec(&self.host_slices);
         self.start_manager(0);
         self.hosts[0].ring.post(Input::Scatter(RequestId(1), Payload::from(order.as_slice())));
         self.perform(0);

@@ -13,7 +13,7 @@ use mpd_wire::message::{ConsoleReply, Lap, RingMessage, RingRequest};
 use mpd_wire::{DaemonName, Instance};
 use nix::sys::signal::Signal;
 
-use crate::attacker::{Claim, Guest, JOIN, RING, answer_to, connect, idle, one_idle, text};
+use crate::attacker::{Claim, Guest, JOIN, RING, answer_to, connect, encoded, idle, one_idle};
 use crate::attacks::Target;
 use crate::members::{Members, holds};
 use crate::process;
@@ -140,7 +140,7 @@ fn a13_a_daemon_without_free_descriptors_pauses_and_serves_again_later() {
     target.ring.agree();
 }
 
-/// Texts of the greatest size: some are no message, one would be.
+/// Texts of the greatest size that are no message.
 fn oversized_texts() -> Vec<(&'static str, Vec<u8>)> {
     const MIB: usize = 1 << 20;
     let keys = |start: &str, end: &str| {
@@ -156,16 +156,39 @@ fn oversized_texts() -> Vec<(&'static str, Vec<u8>)> {
         json.into_bytes()
     };
     let deep = [b"{\"update\":{\"records\":".to_vec(), vec![b'['; MIB - 100]].concat();
-    let name = DaemonName::new("n").expect("a name");
-    let origin = Instance::from_bytes([1; 16]);
-    let names = vec![name; 200_000];
-    let lap = Lap { origin, sequence: 1, hops: 1, trace: true, way: 0, names };
     vec![
         ("brackets", vec![b'['; MIB]),
         ("deep", deep),
         ("keys", keys("{", "}")),
         ("keys within", keys("{\"pulse\":{\"digest\":1,", "}}")),
-        ("names", text(&RingMessage::Lap(lap))),
+        ("zeros", vec![0; MIB]),
+    ]
+}
+
+/// Payloads between hosts of the greatest size: some are no message, one would be.
+fn oversized_payloads() -> Vec<(&'static str, Vec<u8>)> {
+    const MIB: usize = 1 << 20;
+    // A map with so many keys of three characters, each with the value 0, behind a beginning.
+    let keys = |begin: &[u8]| {
+        let keys = (0..u32::try_from((MIB - 16) / 5).expect("few")).flat_map(|number| {
+            [0x63, b'k', b'a' + (number % 26) as u8, b'0' + (number % 10) as u8, 0]
+        });
+        begin.iter().copied().chain(keys).collect::<Vec<u8>>()
+    };
+    const MANY: &[u8] = b"\xba\x00\x03\x00\x00";
+    let deep = [&b"\xa1\x66update\xa1\x67records"[..], &vec![0x81; MIB - 100]].concat();
+    let claimed = b"\xa1\x66update\xa1\x67records\x9b\x00\x00\x00\xff\xff\xff\xff\xff".to_vec();
+    let name = DaemonName::new("n").expect("a name");
+    let origin = Instance::from_bytes([1; 16]);
+    let names = vec![name; 200_000];
+    let lap = Lap { origin, sequence: 1, hops: 1, trace: true, way: 0, names };
+    vec![
+        ("lists", vec![0x81; MIB]),
+        ("deep", deep),
+        ("claimed", claimed),
+        ("keys", keys(MANY)),
+        ("keys within", keys(&[b"\xa1\x65pulse", MANY].concat())),
+        ("names", encoded(&RingMessage::Lap(lap))),
         ("zeros", vec![0; MIB]),
     ]
 }
@@ -185,7 +208,7 @@ fn check_low_cost(target: &Target, what: &str, attack: impl FnOnce()) {
 #[test]
 fn a14_a_frame_too_long_deep_or_wide_ends_only_its_connection() {
     let mut target = Target::of(1);
-    for (what, bytes) in oversized_texts() {
+    for (what, bytes) in oversized_payloads() {
         check_low_cost(&target, what, || {
             assert!(answer_to(target.port_address(), &bytes).is_empty())
         });
@@ -195,7 +218,7 @@ fn a14_a_frame_too_long_deep_or_wide_ends_only_its_connection() {
         guest.send_raw(&[0xff; 4]);
         assert!(guest.is_closed());
     });
-    for (what, bytes) in oversized_texts() {
+    for (what, bytes) in oversized_payloads() {
         let mut guest = target.guest();
         let frame = guest.seal(&bytes);
         check_low_cost(&target, &format!("{what}, of a member"), || {

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use mpd_wire::message::{RingMessage, RingRequest};
 use mpd_wire::{DaemonName, Instance, Record, Standing};
 
-use crate::attacker::{Claim, Guest, JOIN, key_in, text};
+use crate::attacker::{Claim, Guest, JOIN, encoded, key_in};
 use crate::members::Members;
 use crate::naive::Bytes32;
 use crate::process::Process;
@@ -90,7 +90,7 @@ fn ghost() -> Vec<u8> {
         by: None,
         age_s: 0,
     };
-    text(&RingMessage::update(vec![record]))
+    encoded(&RingMessage::update(vec![record]))
 }
 
 fn ping(to: SocketAddr) -> RingRequest {
@@ -98,5 +98,5 @@ fn ping(to: SocketAddr) -> RingRequest {
 }
 
 fn pulse() -> Vec<u8> {
-    text(&RingMessage::Pulse { digest: 1 })
+    encoded(&RingMessage::Pulse { digest: 1 })
 }

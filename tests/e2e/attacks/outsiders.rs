@@ -1,11 +1,12 @@
 //! A29: attacks by a holder of the key that is not a member of the ring.
 
+use mpd_wire::frame::compact;
 use mpd_wire::message::{
     Gathered, Payload, RingMessage, RingOrder, RingRequest, Scatter, ScatterId,
 };
 use mpd_wire::{Address, DaemonName, Instance, Record, Seat, Standing};
 
-use crate::attacker::{CHORD, Guest, JOIN, PROBE, RING, text};
+use crate::attacker::{CHORD, Guest, JOIN, PROBE, RING, encoded};
 use crate::attacks::Target;
 use crate::members::Members;
 use crate::run::wait_until;
@@ -16,9 +17,9 @@ fn name(of: &str) -> DaemonName {
 
 /// An order to all members to end, in the name of the daemon of this instance.
 fn leave_all(origin: Instance, sequence: u64) -> Vec<u8> {
-    let order = serde_json::to_vec(&RingOrder::LeaveAll).expect("JSON");
+    let order = compact::to_vec(&RingOrder::LeaveAll);
     let seat = Seat { position: 1, name: name("d1") };
-    text(&RingMessage::Scatter(Scatter {
+    encoded(&RingMessage::Scatter(Scatter {
         id: ScatterId { origin, sequence },
         round: 0,
         after: seat.clone(),
@@ -51,7 +52,7 @@ fn live(of: &str, number: u8, at: &str) -> Record {
 fn gathered(guest: &mut Guest) -> Gathered {
     loop {
         let received = guest.receive().expect("an answer");
-        let message = serde_json::from_slice(&received).expect("a message");
+        let message = compact::from_slice(&received).expect("a message");
         if let RingMessage::Gathered(gathered) = message {
             return gathered;
         }
@@ -120,7 +121,7 @@ fn a29_a_daemon_accepts_no_member_records_from_an_outsider() {
             let dead = Record { standing: Standing::Dead, ..live("d2", 2, nowhere) };
             records[0] = Record { instance: member, ..dead };
             records[1] = Record { instance: member, ..live("d2", 2, nowhere) };
-            guest.send(&text(&RingMessage::list(records)));
+            guest.send(&encoded(&RingMessage::list(records)));
         }
         guest.bye();
         let refused = format!("refused records from {of}");
@@ -136,7 +137,7 @@ fn a29_a_daemon_accepts_no_member_records_from_an_outsider() {
 fn a29_an_outsider_that_does_not_answer_at_its_addresses_is_not_admitted() {
     let mut target = Target::of(1);
     let mut guest = target.pose("guest", Some(Instance::from_bytes([9; 16])), JOIN);
-    guest.send(&text(&RingMessage::update(vec![live("guest", 9, "127.0.0.1:1")])));
+    guest.send(&encoded(&RingMessage::update(vec![live("guest", 9, "127.0.0.1:1")])));
     wait_until("it is dialed back", || target.says("guest (127.0.0.1:"));
     assert!(target.says("is not taken in: no daemon of that name answers"));
     assert!(target.ring.record(1, "guest").is_none());

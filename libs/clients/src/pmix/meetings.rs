@@ -10,10 +10,11 @@ use std::time::Duration;
 use mpd_job::manager::Input;
 use mpd_machine::{Pump, Time};
 use mpd_meeting::{Assembly, Cause, Effect, Ended, Failure, Meetings, Output, Party};
+use mpd_wire::frame::compact;
 use mpd_wire::job::{members_mark, same_secret};
 use mpd_wire::message::{FenceGroup, FenceMembers, ManagerReport};
 use mpd_wire::{JobId, Rank, one_line};
-use pmix_proto::encoding::Value;
+use pmix_proto::encoding::{Data, Value};
 use pmix_proto::view::{Info, Pair, Proc, WILDCARD};
 use pmix_proto::{Range, Status};
 
@@ -76,9 +77,8 @@ impl Pmix {
     ) {
         let name = |proc: &Proc| String::from_utf8_lossy(&proc.namespace).into_owned();
         let procs = procs.iter().map(|proc| (name(proc), proc.rank)).collect();
-        // Our own structs serialise.
-        let roll = serde_json::to_vec(&Roll { procs, timeout }).unwrap_or_default();
-        let contribution = (0, vec![Pair::new(ROLL, Value::text(roll))]);
+        let roll = compact::to_vec(&Roll { procs, timeout });
+        let contribution = (0, vec![Pair::new(ROLL, Value::bytes(roll))]);
         if job.is_root() {
             self.collectives.contribute(group.clone(), rank, contribution);
         } else {
@@ -93,8 +93,9 @@ impl Pmix {
         let called = self.collectives.contributions.remove(&group).unwrap_or_default();
         let called = called.into_values().flat_map(|(_, pairs)| pairs);
         let mut rolls = called.filter_map(|pair| {
-            let roll = pair.value.as_text().filter(|_| pair.key == ROLL.as_bytes())?;
-            serde_json::from_slice::<Roll>(roll).ok()
+            let Data::Bytes(roll) = pair.value.data() else { return None };
+            let roll = Some(roll).filter(|_| pair.key == ROLL.as_bytes())?;
+            compact::from_slice::<Roll>(roll).ok()
         });
         let key = group.name.strip_prefix(FenceGroup::ACROSS_JOBS).unwrap_or_default().to_owned();
         let Some(roll) = rolls.next() else {
@@ -124,9 +125,7 @@ impl Pmix {
         let numbers = procs.iter().filter_map(|proc| describe::number_of(job, &proc.namespace));
         let numbers: BTreeSet<u32> = numbers.collect();
         let infos = numbers.into_iter().filter_map(|number| self.info(job, number));
-        let described = Description(infos.map(|info| Described::of(job, &info)).collect());
-        // Our own structs serialise.
-        serde_json::to_vec(&described).unwrap_or_default()
+        compact::to_vec(&Description(infos.map(|info| Described::of(job, &info)).collect()))
     }
 
     /// Gives the machine an event. Only the root has a machine.
@@ -207,7 +206,7 @@ impl Pmix {
             if !party.is_whole {
                 status = Status::PARTIAL_SUCCESS;
             }
-            let described = serde_json::from_slice::<Description>(party.info.as_bytes());
+            let described = compact::from_slice::<Description>(party.info.as_bytes());
             let Description(described) = described.map_err(|_| Status::UNPACK_FAILURE)?;
             for world in described {
                 let is_member = roll.procs.iter().any(|(name, _)| *name == world.namespace);
@@ -369,14 +368,12 @@ impl Pmix {
     }
 
     fn tell(&mut self, turn: &Turn<'_>, job: JobId, message: &ForeignMessage) {
-        // Our own enums serialise.
-        let bytes = serde_json::to_vec(message).unwrap_or_default();
-        self.meet(turn, mpd_meeting::Input::Tell(job, bytes));
+        self.meet(turn, mpd_meeting::Input::Tell(job, compact::to_vec(message)));
     }
 
     /// Takes a message of the root manager of a connected job.
     fn told(&mut self, turn: &mut Turn<'_>, job: &JobId, bytes: &[u8]) {
-        match serde_json::from_slice(bytes) {
+        match compact::from_slice(bytes) {
             Ok(ForeignMessage::Ask { namespace, rank, key }) => {
                 let number = describe::number_of(turn.job, namespace.as_bytes());
                 let world = number.and_then(|number| self.known(turn.job, number));

@@ -5,29 +5,32 @@
 //!
 //! [`TreeKind::Pmix`]: mpd_wire::message::TreeKind::Pmix
 
-use mpd_wire::Rank;
+use mpd_wire::frame::compact;
 use mpd_wire::message::{FenceGroup, WorldPiece, pieces};
+use mpd_wire::{Rank, binary};
 use pmix_proto::Status;
 use pmix_proto::encoding::Encoding;
 use pmix_proto::message::{read_pairs, write_pairs};
 use pmix_proto::view::Pair;
+use serde::{Deserialize, Serialize};
 
 use super::notice::Notice;
 use super::world_info::WorldInfo;
 
 /// A message between managers about a rank, numbered through the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum PeerMessage {
     /// Shared: data that the rank committed for other hosts.
-    Commit(Rank, Vec<Pair>),
+    Commit(Rank, #[serde(with = "pairs")] Vec<Pair>),
     /// Shared: what the rank contributes to a group that is constructed, and the number for the group that counts if
     /// this is the lowest member.
-    Contribution(Rank, FenceGroup, u64, Vec<Pair>),
+    Contribution(Rank, FenceGroup, u64, #[serde(with = "pairs")] Vec<Pair>),
     /// Routed: a request for data that the rank committed. It is answered when the rank has committed this key, or has
     /// ended, or after a time.
-    Ask(Rank, Vec<u8>),
+    Ask(Rank, #[serde(with = "binary")] Vec<u8>),
     /// Routed: the answer.
-    Answer(Rank, Vec<u8>, Found),
+    Answer(Rank, #[serde(with = "binary")] Vec<u8>, #[serde(with = "found")] Found),
     /// Routed to the root: a request for the description of the world of this number.
     AskWorld(u32),
     /// Routed: the answer.
@@ -96,71 +99,51 @@ impl PeerMessage {
                 [&[ROUTED][..], &to.to_be_bytes(), &from.to_be_bytes()].concat()
             }
         };
-        let bytes = self.write();
+        let bytes = compact::to_vec(self);
         pieces(self.rank(), &bytes).map(|piece| [&head[..], &piece].concat()).collect()
     }
 
-    fn write(&self) -> Vec<u8> {
-        let pairs = encoded;
-        // Our own structs serialise; see frame::encode_message.
-        let (kind, first, rest) = match self {
-            Self::Commit(_, committed) => (0, Vec::new(), pairs(committed)),
-            Self::Contribution(_, group, context, contributed) => {
-                let group = serde_json::to_vec(group).expect("a group serialises");
-                (1, group, [&context.to_be_bytes()[..], &pairs(contributed)].concat())
-            }
-            Self::Ask(_, key) => (2, key.clone(), Vec::new()),
-            Self::Answer(_, key, Err(status)) => (3, key.clone(), status.0.to_be_bytes().to_vec()),
-            Self::Answer(_, key, Ok(found)) => (4, key.clone(), pairs(found)),
-            Self::AskWorld(_) => (5, Vec::new(), Vec::new()),
-            Self::World(_, info) => {
-                (6, serde_json::to_vec(info).expect("a world serialises"), Vec::new())
-            }
-            Self::Notify(_, notice) => (7, Vec::new(), notice.write()),
-            Self::Event(_, notice) => (8, Vec::new(), notice.write()),
-            Self::Met(_, group, status, worlds) => {
-                let met = (group, status, worlds);
-                (9, serde_json::to_vec(&met).expect("a result serialises"), Vec::new())
-            }
-            Self::Parted(_, ended) => {
-                (10, serde_json::to_vec(ended).expect("a flag serialises"), Vec::new())
-            }
-        };
-        let length = u32::try_from(first.len()).unwrap_or(u32::MAX);
-        [&[kind][..], &length.to_be_bytes(), &first, &rest].concat()
+    /// Reads a complete message about this rank. `None` if it is malformed.
+    pub(super) fn read(rank: Rank, bytes: &[u8]) -> Option<Self> {
+        compact::from_slice(bytes).ok().filter(|message: &Self| message.rank() == rank)
+    }
+}
+
+/// Pairs as bytes in the encoding of PMIx.
+mod pairs {
+    use mpd_wire::binary;
+    use pmix_proto::view::Pair;
+    use serde::de::Error;
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(pairs: &[Pair], out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_bytes(&super::encoded(pairs))
     }
 
-    /// Reads a complete message. `None` if it is malformed.
-    pub(super) fn read(rank: Rank, bytes: &[u8]) -> Option<Self> {
-        let (kind, rest) = bytes.split_first()?;
-        let (length, rest) = rest.split_first_chunk::<4>()?;
-        let length = u32::from_be_bytes(*length) as usize;
-        let (first, rest) = rest.split_at_checked(length)?;
-        let pairs = decoded;
-        Some(match kind {
-            0 => Self::Commit(rank, pairs(rest)?),
-            1 => {
-                let (context, rest) = rest.split_first_chunk::<8>()?;
-                let group = serde_json::from_slice(first).ok()?;
-                Self::Contribution(rank, group, u64::from_be_bytes(*context), pairs(rest)?)
-            }
-            2 => Self::Ask(rank, first.to_vec()),
-            3 => {
-                let status = i32::from_be_bytes(rest.try_into().ok()?);
-                Self::Answer(rank, first.to_vec(), Err(Status(status)))
-            }
-            4 => Self::Answer(rank, first.to_vec(), Ok(pairs(rest)?)),
-            5 => Self::AskWorld(rank.0),
-            6 => Self::World(rank.0, serde_json::from_slice(first).ok()?),
-            7 => Self::Notify(rank, Notice::read(rest)?.into()),
-            8 => Self::Event(rank, Notice::read(rest)?.into()),
-            9 => {
-                let (group, status, worlds) = serde_json::from_slice(first).ok()?;
-                Self::Met(rank, group, status, worlds)
-            }
-            10 => Self::Parted(rank.0, serde_json::from_slice(first).ok()?),
-            _ => return None,
-        })
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Pair>, D::Error> {
+        let bytes: Vec<u8> = binary::deserialize(from)?;
+        super::decoded(&bytes).ok_or_else(|| D::Error::custom("not the pairs of PMIx"))
+    }
+}
+
+/// Pairs, or a status of PMIx as its number.
+mod found {
+    use pmix_proto::Status;
+    use pmix_proto::view::Pair;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Found;
+
+    #[derive(Serialize, Deserialize)]
+    struct Pairs(#[serde(with = "super::pairs")] Vec<Pair>);
+
+    pub(super) fn serialize<S: Serializer>(found: &Found, out: S) -> Result<S::Ok, S::Error> {
+        found.clone().map(Pairs).map_err(|status| status.0).serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Found, D::Error> {
+        let found = Result::<Pairs, i32>::deserialize(from)?;
+        Ok(found.map(|pairs| pairs.0).map_err(Status))
     }
 }
 

@@ -19,7 +19,7 @@ use mpd_alloc::{
 use mpd_machine::{Pump, Time};
 use mpd_ring::{Input, MAX_ANSWER, RequestId, Ring};
 use mpd_wire::message::{Answer, ConsoleReply, OrderAnswer, Payload, RingOrder};
-use mpd_wire::{DaemonName, Standing, frame};
+use mpd_wire::{DaemonName, Standing};
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Effect;
@@ -27,7 +27,7 @@ use crate::jobs_here::JobsHere;
 use crate::line::Line;
 use crate::output::{HookId, Output};
 use crate::pages;
-use crate::request::{Gathered, Numbers, Requester, payload_of};
+use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
 
 use held::HeldSlots;
 use hook::{Hooks, Judged, NoRequest};
@@ -295,7 +295,7 @@ impl Allocations {
         (own, from): (&DaemonName, &DaemonName),
         payload: &Payload,
     ) -> (OrderAnswer, Option<Line>) {
-        let answer = match exchange::decode(payload) {
+        let answer = match read_payload(payload) {
             Ok(order) => self.carry_out((now, ranks), (own, from), order),
             Err(e) => {
                 let line = Line::warn(format!("refused an order of {from}: {e}"));
@@ -324,9 +324,7 @@ impl Allocations {
                 }
                 OrderAnswer::Done
             }
-            Order::List { page } => {
-                OrderAnswer::Slots(exchange::encode(&self.listing(page, ranks)))
-            }
+            Order::List { page } => OrderAnswer::Slots(payload_of(&self.listing(page, ranks))),
             Order::Granted { id, uid } => self.granted_here(&id, uid),
             Order::Cancel { id, uid } => self.cancel(id, uid),
         }
@@ -417,7 +415,7 @@ impl Allocations {
         let Some(parts) = self.machine().granted(id, uid) else {
             return OrderAnswer::Failed { problem: unknown(id) };
         };
-        let payload = exchange::encode(&Granted { parts: parts.to_vec() });
+        let payload = payload_of(&Granted { parts: parts.to_vec() });
         match payload.as_bytes().len() <= ROOM {
             true => OrderAnswer::Slots(payload),
             false => OrderAnswer::Failed {
@@ -476,7 +474,7 @@ impl Allocations {
             }
             Some(UnderWay::Granted(console, id)) => {
                 let reply = match only(&answers) {
-                    Some(OrderAnswer::Slots(payload)) => match exchange::decode(&payload) {
+                    Some(OrderAnswer::Slots(payload)) => match read_payload(&payload) {
                         Ok(Granted { parts }) => granted(id, parts),
                         Err(e) => refused(e.to_string()),
                     },
@@ -505,8 +503,7 @@ impl Allocations {
     ) -> Vec<Effect> {
         let listed = pages::page(ring, page, answers, |host, answer| match answer {
             OrderAnswer::Slots(payload) => {
-                let Listing { slots, used, ranks, entries, more } =
-                    exchange::decode(&payload).ok()?;
+                let Listing { slots, used, ranks, entries, more } = read_payload(&payload).ok()?;
                 Some((HostSlots { host: host.clone(), slots, used, ranks, entries }, more))
             }
             _ => None,
@@ -601,7 +598,7 @@ fn page(entries: impl Iterator<Item = AllocEntry>, wanted: u32) -> (Vec<AllocEnt
 }
 
 fn order(order: &Order) -> Payload {
-    payload_of(&RingOrder::Slots(exchange::encode(order)))
+    payload_of(&RingOrder::Slots(payload_of(order)))
 }
 
 fn reply(reply: &Reply) -> ConsoleReply {
@@ -617,7 +614,7 @@ fn reply_of(answer: OrderAnswer) -> ConsoleReply {
 }
 
 fn only(answers: &[Answer]) -> Option<OrderAnswer> {
-    frame::decode_message(answers.first()?.answer.as_bytes()).ok()
+    read_payload(&answers.first()?.answer).ok()
 }
 
 fn granted(id: AllocId, parts: Vec<Part>) -> ConsoleReply {
@@ -701,8 +698,8 @@ mod tests {
             seen.extend(entries.iter().map(|entry| entry.id.number()));
             let (slots, used, ranks) = (u32::MAX, u32::MAX, u32::MAX);
             let listing = Listing { slots, used, ranks, entries, more };
-            let answer = OrderAnswer::Slots(exchange::encode(&listing));
-            assert!(serde_json::to_vec(&answer).unwrap().len() <= MAX_ANSWER);
+            let answer = OrderAnswer::Slots(payload_of(&listing));
+            assert!(payload_of(&answer).as_bytes().len() <= MAX_ANSWER);
             if !more {
                 break;
             }

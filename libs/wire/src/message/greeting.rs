@@ -1,4 +1,5 @@
-//! First frame of both sides on every link between daemons: it completes the handshake.
+//! First frame of both sides on every link between daemons: it completes the handshake. It is JSON in each version, so that
+//! daemons without a common version can say so.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +7,7 @@ use crate::DaemonName;
 use crate::frame::Versions;
 
 /// The versions of the messages between the daemons of a ring.
-pub const RING_VERSIONS: Versions = Versions::only(2);
+pub const RING_VERSIONS: Versions = Versions::only(3);
 
 /// The identity of the sender. Both sides send it as soon as the channel is open. The link counts
 /// when the greeting has arrived.

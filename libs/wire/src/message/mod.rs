@@ -58,8 +58,8 @@ pub use shim::{
 pub use top::{HostTop, HostUse, RankUse, RunUse};
 pub use trace::{Exchange, MAX_SPANS, Phase, Span};
 pub use tree::{
-    Class, Down, MAX_LISTED, MAX_PRELOADS, MAX_TEXT, MAX_TREE_FRAME, Preload, TREE_WINDOW,
-    TreeKind, Up,
+    Class, Down, LINK_VERSIONS, LinkHello, MAX_LISTED, MAX_PRELOADS, MAX_TEXT, MAX_TREE_FRAME,
+    Preload, TREE_WINDOW, TreeKind, Up,
 };
 pub use world::{Gathering, MAX_GATHERED, TooMuch, WorldPiece, pieces};
 

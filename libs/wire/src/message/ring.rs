@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::binary;
 use crate::bounded::at_most;
 use crate::digest::Fnv;
 use crate::names::NameRecord;
@@ -187,10 +189,27 @@ impl Lap {
     }
 }
 
-/// Opaque bytes, base 64 on the wire. Cheap to copy.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+/// Opaque bytes: a byte string between hosts, and base 64 in JSON. Cheap to copy.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Payload(Arc<[u8]>);
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match serializer.is_human_readable() {
+            true => serializer.serialize_str(&String::from(self.clone())),
+            false => serializer.serialize_bytes(&self.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match deserializer.is_human_readable() {
+            true => String::deserialize(deserializer)?.try_into().map_err(D::Error::custom),
+            false => Ok(Self(binary::deserialize::<Vec<u8>, D>(deserializer)?.into())),
+        }
+    }
+}
 
 impl Payload {
     pub fn as_bytes(&self) -> &[u8] {

@@ -1,13 +1,14 @@
 //! Between the managers of one job, on the links of the job tree.
 //!
 //! Every frame of a job link begins with one byte for the type of the rest ([`TreeKind`]). Commands
-//! (down) and reports (up) are JSON. A job's specification, keys and values, output and input
+//! (down) and reports (up) have the compact encoding. A job's specification, keys and values, output and input
 //! travel as raw bytes. Each kind belongs to a [`Class`]. Classes are sent in their order, so that
 //! a stopped console delays neither a fence nor a signal.
 
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
+use crate::frame::Versions;
 use crate::job::{
     Crash, Digest, Failure, HostSlice, MAX_HOST_SLICES, MpiLibrary, Parts, RankEnd, SpawnOutcome,
     World,
@@ -90,6 +91,18 @@ pub enum TreeKind {
     Pmix,
     /// A [`Up::Looked`], in order with output.
     Look,
+    /// A [`LinkHello`], the first frame of both sides.
+    Hello,
+}
+
+/// The versions of the messages on job links. Version 1 had JSON and no hello.
+pub const LINK_VERSIONS: Versions = Versions::only(2);
+
+/// The first message of both sides of a job link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkHello {
+    /// The versions that the sender reads. Without a common one the link is lost.
+    pub versions: Versions,
 }
 
 impl TreeKind {
@@ -107,6 +120,7 @@ impl TreeKind {
             Self::World => 8,
             Self::Pmix => 9,
             Self::Look => 10,
+            Self::Hello => 11,
         }
     }
 
@@ -124,13 +138,14 @@ impl TreeKind {
             8 => Self::World,
             9 => Self::Pmix,
             10 => Self::Look,
+            11 => Self::Hello,
             _ => return None,
         })
     }
 
     pub const fn class(self) -> Class {
         match self {
-            Self::Control => Class::Control,
+            Self::Control | Self::Hello => Class::Control,
             Self::Fence | Self::Keys | Self::World | Self::Pmix => Class::Collective,
             Self::Output(Stream::Out) | Self::Look => Class::Out,
             Self::Output(Stream::Err) => Class::Err,
@@ -487,7 +502,7 @@ mod tests {
     #[test]
     fn every_kind_reads_back_from_its_byte() {
         let kinds: Vec<TreeKind> = (0..=u8::MAX).filter_map(TreeKind::from_code).collect();
-        assert_eq!(kinds.len(), 11);
+        assert_eq!(kinds.len(), 12);
         assert!(kinds.iter().all(|kind| TreeKind::from_code(kind.code()) == Some(*kind)));
     }
 

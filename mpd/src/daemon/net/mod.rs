@@ -222,9 +222,7 @@ impl Net {
     /// Queues a message; [`Net::flush`] sends it.
     pub(crate) fn send(&mut self, link: LinkId, message: &RingMessage) {
         let Some((token, line)) = self.line(link) else { return };
-        // Our own enums serialise; see frame::encode_message.
-        let json = serde_json::to_vec(message).expect("message serialises");
-        let result = line.link.send(&json);
+        let result = line.link.send(&frame::compact::to_vec(message));
         let lost = line.link.queued() > MAX_QUEUED;
         self.unflushed.push(token);
         if let Err(e) = result {
@@ -337,7 +335,7 @@ impl Net {
                     Err(problem) => self.dismiss(token, now, problem),
                 }
             }
-            (LinkReport::Frame(frame), Stage::Up) => match frame::decode_message(&frame) {
+            (LinkReport::Frame(frame), Stage::Up) => match frame::compact::decode_message(&frame) {
                 Ok(message) => {
                     let link = LinkId(token as u64);
                     self.events.push_back(NetEvent::Message(link, message));
