@@ -34,7 +34,7 @@ fn no_slot_is_held_twice_and_every_request_ends_although_daemons_die() {
     }
     let mut numbers = Numbers(7);
     let mut running = Vec::new();
-    let (count, mut ended) = (sample(60, 300), 0);
+    let (count, mut ended) = (sample(30, 300), 0);
     for number in 0..count {
         let slots = (numbers.below(6) + 1).to_string();
         let pause = format!("0.0{}", numbers.below(10));
