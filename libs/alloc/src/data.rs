@@ -24,8 +24,6 @@ pub const MAX_LISTED_HOSTS: usize = 4;
 pub const MAX_MESSAGES: usize = 64;
 /// Most ends of holds in the report of a host.
 pub const MAX_ENDS: usize = 64;
-/// Most bytes in the name of an architecture.
-pub const MAX_ARCH: usize = 64;
 
 /// Most bytes in one string for the scheduler.
 pub const MAX_STRING: usize = 1024;

@@ -5,20 +5,14 @@
 //! last clone is dropped.
 
 use std::fmt;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crypto::pbkdf2;
 use crypto::rand::SecureRandom;
 use zeroize::Zeroizing;
 
 use mpd_wire::job::{JobKey, KEY_LENGTH};
 
 use super::schedule::{Root, Secret};
-
-/// A shorter secret word is refused. An attacker with one recorded handshake can guess passwords
-/// offline.
-pub const MIN_SECRET_WORD: usize = 16;
 
 /// A key shared by all peers that may communicate.
 #[derive(Clone)]
@@ -33,17 +27,6 @@ struct Secrets {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the system gives no random bytes")]
 pub struct NoRandomness;
-
-/// A secret word is too short to be a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the secret word has {length} characters and needs at least {MIN_SECRET_WORD}. A random key is \
-     better than a longer word: remove the word, and mpdboot creates a key file"
-)]
-pub struct WeakSecretWord {
-    /// Its number of characters.
-    pub length: usize,
-}
 
 impl Key {
     /// The key of these bytes, which must be random.
@@ -63,22 +46,6 @@ impl Key {
     pub fn generate(random: &dyn SecureRandom) -> Result<Self, NoRandomness> {
         let mut raw = Zeroizing::new([0; KEY_LENGTH]);
         random.fill(&mut raw[..]).map_err(|_| NoRandomness)?;
-        Ok(Self::from_secret(raw))
-    }
-
-    /// The key of an old `MPD_SECRETWORD`: PBKDF2-HMAC-SHA256. The salt is fixed, since the hosts
-    /// of a ring share only the word. Takes about a tenth of a second, to slow down guessing.
-    ///
-    /// # Errors
-    /// [`WeakSecretWord`] below [`MIN_SECRET_WORD`] characters.
-    pub fn from_secret_word(word: &str) -> Result<Self, WeakSecretWord> {
-        let length = word.chars().count();
-        if length < MIN_SECRET_WORD {
-            return Err(WeakSecretWord { length });
-        }
-        let mut raw = Zeroizing::new([0; KEY_LENGTH]);
-        let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
-        pbkdf2::derive(algorithm, WORD_ROUNDS, WORD_SALT, word.as_bytes(), &mut raw[..]);
         Ok(Self::from_secret(raw))
     }
 
@@ -149,11 +116,6 @@ impl From<Key> for Keys {
     }
 }
 
-const WORD_SALT: &[u8] = b"mpd1 secretword";
-
-/// The OWASP recommendation of 2023 for PBKDF2-HMAC-SHA256.
-const WORD_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("not zero");
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,17 +126,6 @@ mod tests {
         assert_eq!(format!("{key:?}"), format!("Key({})", key.id()));
         assert_eq!(key.id().to_string().len(), 8);
         assert!(!format!("{:?}", Keys::from(key)).contains("a5a5"));
-    }
-
-    #[test]
-    fn a_short_secret_word_is_refused_and_a_long_one_always_gives_the_same_key() {
-        let refused = Key::from_secret_word("fifteen letters").unwrap_err();
-        assert_eq!(refused, WeakSecretWord { length: 15 });
-        assert!(refused.to_string().contains("mpdboot"));
-        assert!(Key::from_secret_word("ääääääää").is_err(), "characters count, not bytes");
-        let one = Key::from_secret_word("sixteen letters!").unwrap();
-        let other = Key::from_secret_word("sixteen letters!").unwrap();
-        assert_eq!(one.expose(), other.expose());
     }
 
     #[test]

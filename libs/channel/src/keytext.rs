@@ -1,4 +1,4 @@
-//! The text of a key file, and the secret word in an old `.mpd.conf`.
+//! The text of a key file.
 //!
 //! ```text
 //! ring NAME
@@ -139,17 +139,6 @@ fn parse_key(line: usize, digits: &str) -> Result<Key, InvalidKeyText> {
     Ok(Key::from_secret(raw))
 }
 
-/// The secret word in the text of an old `.mpd.conf`, by the rules of the original. Lines are
-/// `KEY=VALUE`, and `#` begins a comment anywhere. `secretword` is another name of
-/// `MPD_SECRETWORD`. The last line counts.
-pub fn secret_word(conf: &str) -> Option<&str> {
-    conf.lines()
-        .filter_map(|line| line.split('#').next()?.split_once('='))
-        .filter(|(name, _)| matches!(name.trim(), "MPD_SECRETWORD" | "secretword"))
-        .map(|(_, word)| word.trim())
-        .rfind(|word| !word.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -200,13 +189,6 @@ mod tests {
         let keys = Keys::from(Key::from_bytes([1; 32]));
         assert!(KeyText::new("a/b", keys.clone()).is_none());
         assert!(KeyText::new("a\nb", keys).is_none());
-    }
-
-    #[test]
-    fn the_secret_word_is_found_by_the_rules_of_the_original() {
-        assert_eq!(secret_word("MPD_SECRETWORD=abc # mine\n"), Some("abc"));
-        assert_eq!(secret_word("#MPD_SECRETWORD=abc\nsecretword = d\n"), Some("d"));
-        assert_eq!(secret_word("MPD_SECRETWORD=\nMPD_NCPUS=2\n"), None);
     }
 
     proptest! {

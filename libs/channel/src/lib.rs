@@ -8,7 +8,7 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`key`] | the shared key, its short id, the old secret word |
+//! | [`key`] | the shared key, its short id |
 //! | [`keytext`] | the text of a key file |
 //! | [`hello`] | the first message: instances and purposes; the refusal of another version |
 //! | [`handshake`] | the machines of both sides |

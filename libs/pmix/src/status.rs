@@ -11,8 +11,6 @@ impl Status {
     pub const ERROR: Self = Self(-1);
     /// A process ended abnormally.
     pub const PROC_ABORTED: Self = Self(-7);
-    /// A process requested an abort.
-    pub const REQUESTED_ABORT: Self = Self(-8);
     /// The name is published already.
     pub const EXISTS: Self = Self(-11);
     /// The claimed identity is wrong.
@@ -35,22 +33,14 @@ impl Status {
     pub const PARTIAL_SUCCESS: Self = Self(-52);
     /// The connection of a process is lost.
     pub const LOST_CONNECTION: Self = Self(-61);
-    /// A process ended normally.
-    pub const PROC_TERMINATED: Self = Self(-111);
     /// All processes of a job ended.
     pub const JOB_TERMINATED: Self = Self(-145);
-    /// The program to spawn cannot be executed.
-    pub const APP_NOT_EXECUTABLE: Self = Self(-177);
-    /// The spawned job cannot be placed.
-    pub const FAILED_TO_MAP: Self = Self(-179);
     /// The spawned job cannot be started.
     pub const FAILED_TO_LAUNCH: Self = Self(-181);
     /// The program to spawn does not exist.
     pub const EXE_NOT_FOUND: Self = Self(-190);
     /// A process ended without finalizing.
     pub const TERM_WO_SYNC: Self = Self(-200);
-    /// The working directory of a spawn does not exist.
-    pub const WDIR_NOT_FOUND: Self = Self(-233);
     /// A process was ended by a signal.
     pub const ABORTED_BY_SIGNAL: Self = Self(-402);
     /// Registers a handler for all codes without a handler of their own.

@@ -149,10 +149,3 @@ fn the_agreement_of_the_file_is_what_ring_computes() {
     let dh = agreement::agree_ephemeral(private, &peer, <[u8]>::to_vec).unwrap();
     assert_eq!(dh, v.bytes("dh"));
 }
-
-#[test]
-fn the_key_of_an_old_secret_word_is_that_of_the_file() {
-    let v = Vectors::read();
-    let key = Key::from_secret_word(v.0["secret_word"]).unwrap();
-    assert_eq!(*key.expose(), v.array("key_of_word"));
-}

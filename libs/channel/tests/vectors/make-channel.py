@@ -42,7 +42,7 @@ def counted(first):
 
 def main():
     print("# Test vectors of the channel (docs/PROTOCOL.md); made by make-channel.py beside this file.")
-    print("# Bytes are hexadecimal; text_* and secret_word are text, taken literally after '= '.")
+    print("# Bytes are hexadecimal; text_* are text, taken literally after '= '.")
 
     print("\n# From the key")
     key = counted(0x00)
@@ -111,10 +111,6 @@ def main():
     show("text_refusal", text)
     show("refusal", body + mac(k_refuse, m1_version2 + body))
 
-    print("\n# The key of an old secret word")
-    word = "correct horse battery"
-    show("secret_word", word)
-    show("key_of_word", hashlib.pbkdf2_hmac("sha256", word.encode(), b"mpd1 secretword", 600_000))
 
 
 main()

@@ -112,11 +112,6 @@ impl Value {
         &self.data
     }
 
-    /// The type and the datum.
-    pub fn into_parts(self) -> (DataType, Data) {
-        (self.kind, self.data)
-    }
-
     /// The string, if the value is a string.
     pub fn as_text(&self) -> Option<&[u8]> {
         match (&self.data, self.kind) {

@@ -232,19 +232,6 @@ impl HostSlices {
         }
         steps
     }
-
-    /// The tree index of each rank's host, for `PMI_process_mapping`.
-    pub fn tree_indices_of_ranks(&self, size: u32) -> Vec<u32> {
-        let mut tree_indices = vec![0; size as usize];
-        for (tree_index, host_slice) in (0..).zip(&*self.0) {
-            for &(low, high) in host_slice.ranks.ranges() {
-                if let Some(range) = tree_indices.get_mut(low as usize..=high as usize) {
-                    range.fill(tree_index);
-                }
-            }
-        }
-        tree_indices
-    }
 }
 
 #[cfg(test)]
@@ -307,7 +294,6 @@ mod tests {
 
     #[test]
     fn ranks_are_mapped_to_the_tree_indices_of_their_hosts() {
-        assert_eq!(host_slices(3, 2).tree_indices_of_ranks(6), [0, 0, 1, 1, 2, 2]);
         assert_eq!(host_slices(3, 2).tree_index_of_rank(Rank(4)), Some(2));
     }
 }
