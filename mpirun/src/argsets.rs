@@ -463,7 +463,7 @@ impl<'a> Argsets<'a> {
         let size = argsets.iter().map(|a| u64::from(a.size)).sum::<u64>();
         let mut placement = self.job.placement.placement();
         if let Some(chosen) = &mut chosen {
-            self.keep_used_lines((size, &argsets), chosen, &mut placement.cpus.lists)?;
+            self.keep_used_lines(size, &argsets, chosen, &mut placement.cpus.lists)?;
             placement.hosts = hosts::choices(&chosen::joined(chosen));
             argsets.iter_mut().for_each(|argset| argset.hosts = None);
         }
@@ -528,7 +528,8 @@ impl<'a> Argsets<'a> {
     /// Keeps the lines of a rank file that the job uses, and checks them.
     fn keep_used_lines(
         &self,
-        (size, argsets): (u64, &[Argset]),
+        size: u64,
+        argsets: &[Argset],
         chosen: &mut Vec<HostEntry>,
         cpus: &mut Vec<CpuChoice>,
     ) -> Result<(), Usage> {

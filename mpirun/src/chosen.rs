@@ -56,7 +56,8 @@ pub(crate) fn all_picks(text: &str) -> Option<Vec<Pick>> {
 
 /// The hosts of `chosen` with as many slots as processes; `by` is the option. `all` are the hosts that are counted.
 pub(crate) fn picked(
-    (chosen, by): (&[Pick], &str),
+    chosen: &[Pick],
+    by: &str,
     all: &[HostEntry],
 ) -> Result<Vec<HostEntry>, Usage> {
     let hosts = distinct(all);
@@ -180,7 +181,7 @@ mod tests {
         let entry = |name: &str| HostEntry::named(name.to_owned(), Some(4));
         let all = ["a", "b", "a"].map(entry);
         let names = |text| {
-            let hosts = picked((&all_picks(text).unwrap(), "-pick"), &all).unwrap();
+            let hosts = picked(&all_picks(text).unwrap(), "-pick", &all).unwrap();
             hosts.iter().map(|host| host.host.clone()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(names("lines"), "a b a");

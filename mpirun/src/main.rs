@@ -114,7 +114,7 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
         Submission::Done(submitted) => submitted,
         Submission::Cut(cut) => return Ok(ExitCode::from(cut.code())),
     };
-    let mut finished = session::accompany(name, &job, (submitted, passed, pipes), signals)?;
+    let mut finished = session::accompany(name, &job, submitted, passed, pipes, signals)?;
     report(name, &job, &mut finished, began);
     let run = finished.run();
     let code = match job.exits.highest && !run.was_cut_short() {

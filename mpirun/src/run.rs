@@ -208,7 +208,7 @@ impl Run {
                 }
             }
             JobNews::Staging { sent, bytes, done, hosts } => {
-                let text = || staging_text((sent, bytes), (done, hosts));
+                let text = || staging_text(sent, bytes, done, hosts);
                 self.push(Output::Progress((sent < bytes).then(text)));
             }
             JobNews::Notice(Notice { text, minor })
@@ -504,7 +504,7 @@ impl Machine for Run {
 }
 
 /// The progress of programs on their way, in bytes and hosts.
-fn staging_text((sent, bytes): (u64, u64), (done, hosts): (u32, u32)) -> String {
+fn staging_text(sent: u64, bytes: u64, done: u32, hosts: u32) -> String {
     const KIB: u64 = 1024;
     const MANY: u64 = 10 * KIB * KIB;
     let (unit, name) = if bytes < MANY { (KIB, "KiB") } else { (KIB * KIB, "MiB") };

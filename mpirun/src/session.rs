@@ -107,7 +107,9 @@ enum Parting {
 pub fn accompany(
     name: &str,
     job: &Job,
-    (submitted, passed, pipes): (Submitted, Passed, Option<[OwnedFd; 2]>),
+    submitted: Submitted,
+    passed: Passed,
+    pipes: Option<[OwnedFd; 2]>,
     signals: Signals,
 ) -> Result<Finished> {
     let spec = &job.spec;

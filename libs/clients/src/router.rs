@@ -108,7 +108,7 @@ impl Router {
             }
             FromJob::ReleaseGroup(_, group) => self.pmix.release(turn, &Collective::Group(group)),
             FromJob::ReleaseChildren(tree_indices, first, release) => {
-                self.release_children(turn, (tree_indices, first), release);
+                self.release_children(turn, tree_indices, first, release);
             }
             FromJob::Entered(entered) => self.report_entered(turn, entered),
             FromJob::Assembled(first, group) => self.pmix.assembled(turn, first, group),
@@ -183,7 +183,8 @@ impl Router {
     fn release_children(
         &mut self,
         turn: &mut Turn<'_>,
-        (tree_indices, first): (Vec<usize>, Rank),
+        tree_indices: Vec<usize>,
+        first: Rank,
         release: Down,
     ) {
         let is_root = turn.job.is_root();

@@ -72,7 +72,7 @@ impl Ring {
         let name = claim.name.clone();
         self.change_name_record(|claims| claims.push(claim));
         let asker = ScatterOrigin::Name(request, name);
-        self.begin_scatter(now, (asker, None), Payload::from(&b""[..]));
+        self.begin_scatter(now, asker, None, Payload::from(&b""[..]));
     }
 
     fn may_publish(&self, claim: &Claim) -> Result<(), Publication> {

@@ -109,14 +109,15 @@ impl Ring {
             self.outputs.push_back(Output::Refused(request));
             return;
         }
-        self.begin_scatter(now, (ScatterOrigin::Console(request), to), payload);
+        self.begin_scatter(now, ScatterOrigin::Console(request), to, payload);
     }
 
     /// Asks all members, or one, for an answer.
     pub(super) fn begin_scatter(
         &mut self,
         now: Time,
-        (asker, to): (ScatterOrigin, Option<DaemonName>),
+        asker: ScatterOrigin,
+        to: Option<DaemonName>,
         payload: Payload,
     ) {
         self.scatters.last += 1;

@@ -162,14 +162,14 @@ fn slurm_pattern(value: &str, caller: &dyn Facts) -> Result<String, String> {
         let (width, after) = after.split_at(digits);
         let width = width.parse::<usize>().unwrap_or(0).min(10);
         let field = after.chars().next().unwrap_or('%');
-        made += &slurm_field((field, width), caller)?;
+        made += &slurm_field(field, width, caller)?;
         rest = after.get(field.len_utf8()..).unwrap_or("");
     }
     Ok(made + rest)
 }
 
 /// A field of a pattern of Slurm in our words.
-fn slurm_field((field, width): (char, usize), caller: &dyn Facts) -> Result<String, String> {
+fn slurm_field(field: char, width: usize, caller: &dyn Facts) -> Result<String, String> {
     let variable = |name: &str| {
         let value = caller.variable(name.as_bytes()).filter(|value| !value.is_empty())?;
         Some(literal(&String::from_utf8_lossy(value)))

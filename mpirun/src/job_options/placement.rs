@@ -264,7 +264,7 @@ impl PlacementOptions {
         let Numbered { picks, ranks } = &self.numbered;
         match (ranks.get(), picks.get()) {
             (Some(lines), _) => chosen::of_ranks((lines, ranks.by()), all),
-            (None, Some(chosen)) => chosen::picked((chosen, picks.by()), all),
+            (None, Some(chosen)) => chosen::picked(chosen, picks.by(), all),
             (None, None) => Ok(Vec::new()),
         }
     }

@@ -33,7 +33,8 @@ impl Pmi {
         &mut self,
         turn: &Turn<'_>,
         (rank, ticket): Caller,
-        (key, wait): (&[u8], bool),
+        key: &[u8],
+        wait: bool,
     ) {
         let Some(world) = turn.job.worlds.of(rank) else { return };
         let Some(space) = self.spaces.get_mut(&world.numbers.first) else { return };
@@ -72,7 +73,8 @@ impl Pmi {
         &mut self,
         turn: &Turn<'_>,
         (rank, ticket): Caller,
-        (jobid, key): (&[u8], &[u8]),
+        jobid: &[u8],
+        key: &[u8],
     ) {
         let world = turn.job.worlds.of_name(jobid);
         if let Some(connection) = self.connections.get_mut(&rank) {
@@ -87,7 +89,8 @@ impl Pmi {
         &mut self,
         turn: &mut Turn<'_>,
         (rank, ticket): Caller,
-        (left, right): (&[u8], &[u8]),
+        left: &[u8],
+        right: &[u8],
     ) {
         let Some(world) = turn.job.worlds.of(rank) else { return };
         let Some(space) = self.spaces.get_mut(&world.numbers.first) else { return };

@@ -56,11 +56,11 @@ impl Pmi {
                 self.put_node_attribute(turn, caller, (&key, &value));
             }
             Operation::GetNodeAttribute { key, wait } => {
-                self.get_node_attribute(turn, caller, (&key, wait));
+                self.get_node_attribute(turn, caller, &key, wait);
             }
             Operation::GetJobAttribute { key } => self.get_job_attribute(turn, caller, &key),
-            Operation::Ring { left, right } => self.enter_ring(turn, caller, (&left, &right)),
-            Operation::GetOf { jobid, key } => self.get_of(turn, caller, (&jobid, &key)),
+            Operation::Ring { left, right } => self.enter_ring(turn, caller, &left, &right),
+            Operation::GetOf { jobid, key } => self.get_of(turn, caller, &jobid, &key),
             Operation::Connect { jobid } => self.connect_worlds(turn, caller, &jobid, true),
             Operation::Disconnect { jobid } => self.connect_worlds(turn, caller, &jobid, false),
             Operation::Signal { rank: peer, signal } => {

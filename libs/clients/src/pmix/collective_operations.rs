@@ -48,7 +48,7 @@ impl Pmix {
             let pending = Pending::Operation(waiter, Box::new(operation));
             return self.await_world(turn, number, pending);
         }
-        let collective = match self.collective_of(turn.job, rank, (purpose, procs, &operation)) {
+        let collective = match self.collective_of(turn.job, rank, purpose, procs, &operation) {
             Ok(collective) => collective,
             Err(status) => return self.answer(waiter, Answer::Done(status)),
         };
@@ -62,7 +62,7 @@ impl Pmix {
             && group.is_across_jobs()
             && !self.collectives.waiting.contains_key(&collective)
         {
-            self.call_roll(turn.job, (rank, group), (procs, *timeout));
+            self.call_roll(turn.job, rank, group, procs, *timeout);
         }
         if matches!(operation, Operation::Fence { collect: true, .. }) {
             self.collect(turn.job, rank);
@@ -95,7 +95,9 @@ impl Pmix {
         &self,
         job: &Job,
         rank: Rank,
-        (purpose, procs, operation): (Purpose, &[Proc], &Operation),
+        purpose: Purpose,
+        procs: &[Proc],
+        operation: &Operation,
     ) -> Result<Collective, Status> {
         if is_across(job, procs) {
             return self.with_room(self.across_jobs(job, (rank, purpose), procs)?);
@@ -162,7 +164,7 @@ impl Pmix {
             self.recount(turn.job, rank);
             let Some(waiter) = entry.waiter else { continue };
             let status = met.unwrap_or_else(|| self.status_of(turn.job, &entry.members));
-            self.answer_member(turn, (waiter, rank), &entry, (status, context));
+            self.answer_member(turn, waiter, rank, &entry, status, context);
             self.perform_operations(turn, waiter.0);
         }
         self.review_gets(turn);
@@ -171,9 +173,11 @@ impl Pmix {
     fn answer_member(
         &mut self,
         turn: &mut Turn<'_>,
-        (waiter, rank): (Waiter, Rank),
+        waiter: Waiter,
+        rank: Rank,
         entry: &Entry,
-        (status, context): (Status, Option<u64>),
+        status: Status,
+        context: Option<u64>,
     ) {
         match entry.purpose {
             Purpose::Construct if status.is_success() => {

@@ -93,7 +93,7 @@ impl Pmix {
             number: None,
         };
         match (self.find(turn.job, &pending_get), rank) {
-            (Search::Found(data), Some(rank)) => self.answer_data(turn.job, (waiter, rank), data),
+            (Search::Found(data), Some(rank)) => self.answer_data(turn.job, waiter, rank, data),
             _ => self.gets.unsettled.push_back(pending_get),
         }
     }
@@ -130,7 +130,7 @@ impl Pmix {
     /// Answers with the data of a rank. With the first answer, a client receives the data of a small world, which saves
     /// it the further requests. Of a large world, it receives those of further ranks when it has got many. Clients keep
     /// data until they get them with a refresh.
-    fn answer_data(&mut self, job: &Job, (waiter, rank): (Waiter, Rank), data: Vec<u8>) {
+    fn answer_data(&mut self, job: &Job, waiter: Waiter, rank: Rank, data: Vec<u8>) {
         let Some(connection) = self.clients.connections.get_mut(&waiter.0) else { return };
         connection.gets += 1;
         let (gets, has_all) = (connection.gets, connection.has_all);
@@ -139,7 +139,7 @@ impl Pmix {
         }
         let room = if gets == 1 { MAX_AT_FIRST } else { MAX_FURTHER };
         let encoding = connection.session.encoding();
-        let (further, fits) = self.further_data(job, (rank, encoding), room);
+        let (further, fits) = self.further_data(job, rank, encoding, room);
         let all: Vec<_> = match gets {
             1 if !fits => vec![data],
             _ => std::iter::once(data).chain(further).collect(),
@@ -155,7 +155,8 @@ impl Pmix {
     fn further_data(
         &self,
         job: &Job,
-        (rank, encoding): (Rank, Encoding),
+        rank: Rank,
+        encoding: Encoding,
         mut room: usize,
     ) -> (Vec<Vec<u8>>, bool) {
         let mut further = Vec::new();
@@ -190,7 +191,7 @@ impl Pmix {
     fn settle(&mut self, turn: &mut Turn<'_>, pending_get: PendingGet) {
         match (pending_get.requester.clone(), pending_get.rank) {
             (Requester::Client(waiter), Some(rank)) => match self.find(turn.job, &pending_get) {
-                Search::Found(data) => self.answer_data(turn.job, (waiter, rank), data),
+                Search::Found(data) => self.answer_data(turn.job, waiter, rank, data),
                 Search::Absent => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
                 Search::NotYet if self.gets.asked.len() >= MAX_REQUESTS => {
                     self.answer(waiter, Answer::Done(Status::OUT_OF_RESOURCE));
@@ -205,7 +206,7 @@ impl Pmix {
                 self.answer(waiter, Answer::Done(Status::NOT_FOUND));
             }
             (requester, Some(rank)) => match self.known_here(turn.job, rank, &pending_get.key) {
-                Some(found) => self.settle_other(turn, pending_get, (rank, found)),
+                Some(found) => self.settle_other(turn, pending_get, rank, found),
                 None => {
                     // Another host asks the host of the rank, or the root if the rank belongs to another job.
                     if matches!(requester, Requester::Job(_)) || rank.0 >= FIRST_FOREIGN {
@@ -268,7 +269,7 @@ impl Pmix {
                 self.answer(waiter, Answer::Data(&blob));
             }
             (Requester::Host(_) | Requester::Job(_), Some(rank)) => {
-                self.settle_other(turn, pending_get, (rank, Ok(vec![pair])));
+                self.settle_other(turn, pending_get, rank, Ok(vec![pair]));
             }
             (Requester::Host(_) | Requester::Job(_), None) => {}
         }
@@ -343,7 +344,7 @@ impl Pmix {
             Requester::Host(to) => {
                 send(turn, *to as usize, &PeerMessage::Answer(rank, key.to_vec(), found));
             }
-            Requester::Job(job) => self.answer_job(turn, job.clone(), (rank, key), found),
+            Requester::Job(job) => self.answer_job(turn, job.clone(), rank, key, found),
         }
     }
 
@@ -462,7 +463,7 @@ impl Pmix {
                         }
                         // The rank belongs to another job, or the other job asks for one of this job.
                         Requester::Host(_) | Requester::Job(_) => {
-                            self.settle_other(turn, pending_get, (rank, Err(status)));
+                            self.settle_other(turn, pending_get, rank, Err(status));
                         }
                     }
                 }

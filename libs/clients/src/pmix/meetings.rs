@@ -72,8 +72,10 @@ impl Pmix {
     pub(super) fn call_roll(
         &mut self,
         job: &Job,
-        (rank, group): (Rank, &FenceGroup),
-        (procs, timeout): (&[Proc], Option<u32>),
+        rank: Rank,
+        group: &FenceGroup,
+        procs: &[Proc],
+        timeout: Option<u32>,
     ) {
         let name = |proc: &Proc| String::from_utf8_lossy(&proc.namespace).into_owned();
         let procs = procs.iter().map(|proc| (name(proc), proc.rank)).collect();
@@ -99,7 +101,7 @@ impl Pmix {
         });
         let key = group.name.strip_prefix(FenceGroup::ACROSS_JOBS).unwrap_or_default().to_owned();
         let Some(roll) = rolls.next() else {
-            return self.conclude_meeting(turn, (first, group), Err(Status::ERROR));
+            return self.conclude_meeting(turn, first, group, Err(Status::ERROR));
         };
         let procs: Vec<Proc> =
             roll.procs.iter().map(|(name, rank)| Proc::new(name.as_str(), *rank)).collect();
@@ -191,7 +193,7 @@ impl Pmix {
             Err(Failure::Timeout) => Err(Status::TIMEOUT),
             Err(Failure::Full) => Err(Status::OUT_OF_RESOURCE),
         };
-        self.conclude_meeting(turn, (first, group), outcome);
+        self.conclude_meeting(turn, first, group, outcome);
     }
 
     /// Gives the worlds of the other jobs numbers. Success, or that some members do not live.
@@ -259,7 +261,8 @@ impl Pmix {
     fn conclude_meeting(
         &mut self,
         turn: &mut Turn<'_>,
-        (first, group): (Rank, FenceGroup),
+        first: Rank,
+        group: FenceGroup,
         outcome: Result<(Status, Vec<WorldInfo>), Status>,
     ) {
         let (status, worlds) = outcome.unwrap_or_else(|status| (status, Vec::new()));
@@ -352,7 +355,8 @@ impl Pmix {
         &mut self,
         turn: &mut Turn<'_>,
         job: JobId,
-        (rank, key): (Rank, &[u8]),
+        rank: Rank,
+        key: &[u8],
         found: Found,
     ) {
         let Some(world) = self.known_of(turn.job, rank) else { return };

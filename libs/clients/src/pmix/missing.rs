@@ -87,7 +87,8 @@ impl Pmix {
         &mut self,
         turn: &mut Turn<'_>,
         PendingGet { requester, number, key, .. }: PendingGet,
-        (rank, found): (Rank, Found),
+        rank: Rank,
+        found: Found,
     ) {
         if let Some(number) = number {
             self.timers.stop(Timer::Missing(number));

@@ -30,7 +30,8 @@ impl Pmix {
     pub(super) fn send_out(
         &mut self,
         turn: &mut Turn<'_>,
-        (waiter, rank): (Waiter, Rank),
+        waiter: Waiter,
+        rank: Rank,
         operation: Operation,
     ) {
         match operation {

@@ -36,7 +36,7 @@ impl Pmix {
             Persistence::FirstRead => self.name_requests.number(),
             _ => 0,
         };
-        match operations_of(job, rank, pairs, (persistence, range, once)) {
+        match operations_of(job, rank, pairs, persistence, range, once) {
             Ok(operations) => {
                 let kind = Kind::Publish(persistence);
                 self.name_requests.begin((waiter, rank), kind, operations);
@@ -207,7 +207,9 @@ fn operations_of(
     job: &Job,
     rank: Rank,
     pairs: &[Pair],
-    (persistence, range, once): (Persistence, Range, u64),
+    persistence: Persistence,
+    range: Range,
+    once: u64,
 ) -> Result<Vec<NameOperation>, Status> {
     let hold = hold_of(persistence);
     let publish = |pair: &Pair| {

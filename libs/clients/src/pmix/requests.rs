@@ -53,14 +53,14 @@ impl Pmix {
             }
             Operation::Unpublish { keys, .. } => self.unpublish(turn.job, (waiter, rank), keys),
             Operation::Spawn(spawn) => self.spawn(turn, waiter, spawn),
-            outward @ Operation::Notify(_) => self.send_out(turn, (waiter, rank), outward),
+            outward @ Operation::Notify(_) => self.send_out(turn, waiter, rank, outward),
             Operation::Registered { codes } => self.deliver_late(turn, waiter.0, &codes),
             Operation::Query(queries) => {
                 let known = self.known_answers(turn, rank, &queries);
                 self.answer(waiter, Answer::Answers(Status::SUCCESS, &known));
             }
             Operation::CleanUp(clean_up) => self.register(turn, (waiter, rank), clean_up),
-            outward @ Operation::Log { .. } => self.send_out(turn, (waiter, rank), outward),
+            outward @ Operation::Log { .. } => self.send_out(turn, waiter, rank, outward),
             Operation::Finalized => turn.post(Input::Finalized(rank)),
             Operation::Abort { status, message, .. } => {
                 turn.report(Output::Aborts(rank));

@@ -26,7 +26,7 @@ impl Job {
         let problem = cause.map_or(problem, ManagerEnd::to_string);
         self.recorder.host_changed(now, HostChange { host: member.clone(), to: HostTurn::Lost });
         let is_spared =
-            self.phase == Phase::Running && self.spare_loss(now, (tree_index, &member), &problem);
+            self.phase == Phase::Running && self.spare_loss(now, tree_index, &member, &problem);
         self.lost.insert(tree_index);
         if is_spared {
             return;

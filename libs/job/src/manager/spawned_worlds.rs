@@ -176,7 +176,8 @@ impl Job {
     pub(super) fn spare_loss(
         &mut self,
         now: Time,
-        (tree_index, member): (usize, &DaemonName),
+        tree_index: usize,
+        member: &DaemonName,
         problem: &str,
     ) -> bool {
         let is_there = |at| HostSlices::is_in_subtree(at, tree_index);
