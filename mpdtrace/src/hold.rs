@@ -58,8 +58,11 @@ pub struct Manner {
 /// # Errors
 /// The daemon refuses the request or is not there; the command cannot be started.
 pub fn run(
-    (options, name, manner): (&RingOptions, &str, Manner),
-    (request, strings): (AllocRequest, Strings),
+    options: &RingOptions,
+    name: &str,
+    manner: Manner,
+    request: AllocRequest,
+    strings: Strings,
     command: &[OsString],
 ) -> Result<ExitCode> {
     let signals = Signals::catch_unless_ignored(&CAUGHT).context("cannot catch signals")?;

@@ -86,7 +86,8 @@ pub(crate) fn picked(
 
 /// The hosts of a rank file in the order of ranks, each with one slot; `by` is the option.
 pub(crate) fn of_ranks(
-    (ranks, by): (&[RankLine], &str),
+    ranks: &[RankLine],
+    by: &str,
     all: &[HostEntry],
 ) -> Result<Vec<HostEntry>, Usage> {
     let hosts = distinct(all);

@@ -157,7 +157,7 @@ fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Res
         removes_rundir: !rundir.is_explicit(),
     });
     let patience = (signals, job.spec.timeout);
-    private::start((&demand, here.as_deref()), job.verbose, listed.as_ref(), patience)
+    private::start(&demand, here.as_deref(), job.verbose, listed.as_ref(), patience)
 }
 
 /// Connects to the user's ring on the site, and begins it if needed. `None` if the job gets a private ring.

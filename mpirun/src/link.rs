@@ -45,7 +45,8 @@ impl Link {
     pub(crate) fn new(
         submitted: Submitted,
         passed: Passed,
-        (registry, token): (&Registry, Token),
+        registry: &Registry,
+        token: Token,
     ) -> Result<Self> {
         let Submitted { conn, private } = submitted;
         conn.watch(registry, token).context(UNWATCHED)?;

@@ -59,7 +59,7 @@ pub(crate) fn sections(given: Section, caller: &Caller) -> Result<Vec<Section>, 
         let size = if has_offset { 1 } else { part.count };
         for (_, at) in (0..sections).zip(0..) {
             let offset = has_offset.then_some(part.offset + at);
-            made.push(section(&given, (size, part.first + at), offset, &words)?);
+            made.push(section(&given, size, part.first + at, offset, &words)?);
         }
     }
     Ok(made)
@@ -127,7 +127,8 @@ fn parts(lines: &[Line], tasks: Option<u32>) -> Result<Vec<Part>, String> {
 /// A section for some tasks. It has the options of the given one, and its own number of processes.
 fn section(
     given: &Section,
-    (size, first): (u32, u32),
+    size: u32,
+    first: u32,
     offset: Option<u32>,
     words: &[OsString],
 ) -> Result<Section, Usage> {

@@ -136,7 +136,8 @@ pub struct Listing {
 /// A daemon could not be started. No process is left in that case; standard error has the failed
 /// hosts and reasons.
 pub fn start(
-    (demand, own): (&Demand, Option<&str>),
+    demand: &Demand,
+    own: Option<&str>,
     verbose: bool,
     listed: Option<&Listing>,
     (signals, limit): (&mut Signals, Option<Duration>),

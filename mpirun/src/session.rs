@@ -121,7 +121,7 @@ pub fn accompany(
     let debug_console = debug_console.map(|(options, pipes)| {
         debug::beside(options, (numbers(), clock.now()), pipes, poll.registry())
     });
-    let link = Link::new(submitted, passed, (poll.registry(), CONN))?;
+    let link = Link::new(submitted, passed, poll.registry(), CONN)?;
     let has_pty = spec.argsets.iter().any(|argset| argset.pty.is_some());
     let mut session = Console {
         job,

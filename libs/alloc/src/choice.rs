@@ -31,7 +31,8 @@ pub(crate) type Report<'a> = (&'a DaemonName, bool, &'a HostState);
 
 /// Chooses among the candidates, which are in the order of the queue. `all`: every host of the ring has reported.
 pub(crate) fn choose<'a, K>(
-    (hosts, all): (Vec<Report<'_>>, bool),
+    hosts: Vec<Report<'_>>,
+    all: bool,
     candidates: impl Iterator<Item = Candidate<'a, K>>,
 ) -> Choice<K> {
     let rooms = |slots: fn(&HostState) -> u32| -> Vec<Room<'_>> {
@@ -184,7 +185,7 @@ mod tests {
         let names: Vec<DaemonName> = (1..=states.len()).map(|n| name(&format!("h{n}"))).collect();
         let hosts = names.iter().zip(states).map(|(name, state)| (name, false, state)).collect();
         let candidate = |(key, request)| Candidate { key, request, may_start: true };
-        let choice = choose((hosts, true), requests.iter().enumerate().map(candidate));
+        let choice = choose(hosts, true, requests.iter().enumerate().map(candidate));
         let whys = choice.whys.into_iter().map(|(_, why)| why).collect();
         (choice.taken.map(|(key, _)| key), whys)
     }
@@ -225,7 +226,7 @@ mod tests {
         let (report, request) = (state(1, 1, &[]), request(2));
         let candidate = Candidate { key: 0, request: &request, may_start: true };
         let hosts = vec![(&host, false, &report)];
-        let choice = choose((hosts, false), std::iter::once(candidate));
+        let choice = choose(hosts, false, std::iter::once(candidate));
         assert!(choice.taken.is_none() && choice.whys == [(0, Why::Asking)]);
     }
 

@@ -119,7 +119,7 @@ impl Dispenser {
         let Some(term) = &mut self.term else { return };
         match message {
             AllocMessage::Submit { id, request, ticket } => {
-                term.submitted(now, from, id, (request, ticket), shared);
+                term.submitted(now, from, id, request, ticket, shared);
             }
             AllocMessage::Cancel { id } if from == id.daemon() => {
                 term.remove(&id, shared);
@@ -217,7 +217,8 @@ impl Term {
         now: Time,
         from: &DaemonName,
         id: AllocId,
-        (request, ticket): (Box<AllocRequest>, Option<u64>),
+        request: Box<AllocRequest>,
+        ticket: Option<u64>,
         shared: &mut Shared,
     ) {
         let is_sound = from == id.daemon() && request.check().is_ok();
@@ -500,7 +501,7 @@ impl Term {
             may_start: entry.not_before <= now,
         });
         let all = self.hosts.values().all(|host| host.state.is_some());
-        choice::choose((hosts.collect(), all), candidates)
+        choice::choose(hosts.collect(), all, candidates)
     }
 
     fn reserve(&mut self, now: Time, key: Key, parts: Vec<Part>, shared: &mut Shared) {

@@ -54,7 +54,8 @@ impl Host {
     pub(crate) fn new(
         now: Time,
         arch: String,
-        (epoch, saved): (Option<Epoch>, Vec<SavedHold>),
+        epoch: Option<Epoch>,
+        saved: Vec<SavedHold>,
         shared: &Shared,
     ) -> Self {
         let hold = |saved: SavedHold| {
@@ -165,7 +166,7 @@ impl Host {
             }
             AllocMessage::Confirm { id, slots, stamp, left_ms } => {
                 let ends = left_ms.map(|left| now + std::time::Duration::from_millis(left));
-                if let Some(held) = self.confirm(now, &id, slots, (stamp, ends), shared) {
+                if let Some(held) = self.confirm(now, &id, slots, stamp, ends, shared) {
                     shared.send(
                         from,
                         match held {
@@ -236,7 +237,8 @@ impl Host {
         now: Time,
         id: &AllocId,
         slots: u32,
-        (stamp, ends): (Stamp, Option<Time>),
+        stamp: Stamp,
+        ends: Option<Time>,
         shared: &mut Shared,
     ) -> Option<bool> {
         if self.released.get(id).is_some_and(|(released, _)| stamp <= *released) {

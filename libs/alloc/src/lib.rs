@@ -151,8 +151,8 @@ impl Allocator {
             outputs: VecDeque::new(),
             own: VecDeque::new(),
         };
-        let host = Host::new(now, arch, (saved.epoch, saved.holds), &shared);
-        let requester = Requester::new(now, (saved.next, saved.own), &mut shared);
+        let host = Host::new(now, arch, saved.epoch, saved.holds, &shared);
+        let requester = Requester::new(now, saved.next, saved.own, &mut shared);
         let mut new =
             Self { shared, host, requester, dispenser: Dispenser::default(), next_tick: None };
         new.settle(now);
@@ -272,7 +272,7 @@ impl Machine for Allocator {
             Input::Cancel(id, uid) => {
                 self.requester.cancel(now, &id, uid, shared);
             }
-            Input::Keep(id, uid, parts) => self.requester.keep(now, &id, uid, (&parts, shared)),
+            Input::Keep(id, uid, parts) => self.requester.keep(now, &id, uid, &parts, shared),
         }
         self.settle(now);
     }

@@ -91,7 +91,7 @@ pub(crate) struct Requester {
 
 impl Requester {
     /// Continues the allocations of an earlier daemon. Their owners have some time to return.
-    pub(crate) fn new(now: Time, (next, saved): (u64, Vec<SavedOwn>), shared: &mut Shared) -> Self {
+    pub(crate) fn new(now: Time, next: u64, saved: Vec<SavedOwn>, shared: &mut Shared) -> Self {
         let mut new = Self {
             own: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -201,7 +201,7 @@ impl Requester {
             self.covered = self.next + NUMBERS;
             shared.is_changed = true;
         }
-        self.add(now, owner, id, (request, None), shared);
+        self.add(now, owner, id, request, None, shared);
     }
 
     fn add(
@@ -209,7 +209,8 @@ impl Requester {
         now: Time,
         owner: OwnerId,
         id: AllocId,
-        (request, ticket): (AllocRequest, Option<u64>),
+        request: AllocRequest,
+        ticket: Option<u64>,
         shared: &mut Shared,
     ) {
         let own = Own {
@@ -262,7 +263,7 @@ impl Requester {
             }
             None => {
                 self.next = self.next.max(id.number().saturating_add(1));
-                self.add(now, owner, id, (request, ticket), shared);
+                self.add(now, owner, id, request, ticket, shared);
             }
         }
     }
@@ -299,7 +300,8 @@ impl Requester {
         now: Time,
         id: &AllocId,
         uid: u32,
-        (kept, shared): (&[Part], &mut Shared),
+        kept: &[Part],
+        shared: &mut Shared,
     ) {
         let Some(own) = self.own.get_mut(id).filter(|own| own.request.uid == uid) else { return };
         let Phase::Granted(held, _) = &mut own.phase else { return };
@@ -375,7 +377,7 @@ impl Requester {
     ) {
         match message {
             AllocMessage::Queued { id, ticket, why } => {
-                self.queued(now, from, &id, (ticket, why), shared);
+                self.queued(now, from, &id, ticket, why, shared);
             }
             AllocMessage::Offer { id, parts } => self.offered(now, from, &id, parts, shared),
             AllocMessage::Wanted { id } => match self.own.get(&id).map(|own| &own.phase) {
@@ -412,7 +414,8 @@ impl Requester {
         now: Time,
         from: &DaemonName,
         id: &AllocId,
-        (ticket, why): (u64, Why),
+        ticket: u64,
+        why: Why,
         shared: &mut Shared,
     ) {
         let is_dispenser = self.dispenser.as_ref().is_some_and(|(name, _)| name == from);

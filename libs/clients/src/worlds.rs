@@ -58,28 +58,29 @@ impl World {
                 .map(|(tree_index, host_slice)| (tree_index, host_slice.ranks.clone()))
                 .collect(),
         );
-        Self::new((numbers, order.kvsname.clone()), Rc::clone(spec), order, parts)
+        Self::new(numbers, order.kvsname.clone(), Rc::clone(spec), order, parts)
     }
 
     /// A spawned world that is to be started in this subtree. It has no programs if its order has not arrived.
     pub fn announced(announced: Announced, (of_job, start): (&Rc<JobSpec>, &StartJob)) -> Self {
         let Announced { world: numbers, parts, order } = announced;
-        let names = (numbers, numbers.kvsname(&start.kvsname));
+        let kvsname = numbers.kvsname(&start.kvsname);
         let Some(order) = order else {
-            return Self::new(names, Rc::clone(of_job), start, parts);
+            return Self::new(numbers, kvsname, Rc::clone(of_job), start, parts);
         };
         let (inherits, appnums) = (order.inherits.clone(), order.appnums.clone());
         let generation = order.generation;
         let spawner = Spawner { kvsname: order.parent.clone(), rank: order.rank };
         let spawner = Some(spawner).filter(|_| !order.of_user);
         let spec = Rc::new(order.completed_by(of_job));
-        let world = Self::new(names, spec, start, parts);
+        let world = Self::new(numbers, kvsname, spec, start, parts);
         Self { inherits, appnums, spawner, generation, ..world }
     }
 
     /// A world of that name whose ranks have not been started.
     fn new(
-        (numbers, kvsname): (Numbers, String),
+        numbers: Numbers,
+        kvsname: String,
         spec: Rc<JobSpec>,
         order: &StartJob,
         parts: Parts,

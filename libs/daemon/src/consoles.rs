@@ -103,7 +103,8 @@ impl Consoles {
     /// Handles a console's request.
     pub(crate) fn ask(
         &mut self,
-        (ring, wall_us): (&Ring, u64),
+        ring: &Ring,
+        wall_us: u64,
         console: usize,
         request: RingRequest,
     ) -> Option<Effect> {
@@ -147,7 +148,7 @@ impl Consoles {
             RingRequest::Watch => {
                 self.watchers.insert(console);
                 let text = format!("watching the ring from {}", ring.name());
-                let first = ConsoleReply::Event(happening((ring, wall_us), "watching", None, text));
+                let first = ConsoleReply::Event(happening(ring, wall_us, "watching", None, text));
                 self.post(console, first, false);
                 None
             }
@@ -414,12 +415,12 @@ impl Consoles {
     }
 
     /// Sends an event to all consoles that watch.
-    pub(crate) fn send_to_watchers(&mut self, ring: (&Ring, u64), event: &Event) {
+    pub(crate) fn send_to_watchers(&mut self, ring: &Ring, wall_us: u64, event: &Event) {
         if self.watchers.is_empty() {
             return;
         }
         let member = event.member().cloned();
-        let happening = happening(ring, event.kind(), member, event.to_string());
+        let happening = happening(ring, wall_us, event.kind(), member, event.to_string());
         for console in self.watchers.clone() {
             self.post(console, ConsoleReply::Event(happening.clone()), false);
         }
@@ -474,7 +475,8 @@ fn description(answer: &Answer) -> Option<MemberDescription> {
 }
 
 fn happening(
-    (ring, wall_us): (&Ring, u64),
+    ring: &Ring,
+    wall_us: u64,
     kind: &str,
     member: Option<DaemonName>,
     text: String,

@@ -69,7 +69,8 @@ impl Followers {
         now: Time,
         ring: &Ring,
         console: usize,
-        (job, from): (JobRef, Option<u64>),
+        job: JobRef,
+        from: Option<u64>,
     ) -> Option<Effect> {
         if self.followers.len() >= MAX_FOLLOWERS {
             let problem = format!(
@@ -330,7 +331,7 @@ mod tests {
     fn following(from: Option<u64>) -> Followers {
         let mut followers = Followers::new();
         let job = JobRef::Alias("x".to_owned());
-        assert!(followers.ask(NOW, &ring(), CONSOLE, (job, from)).is_none());
+        assert!(followers.ask(NOW, &ring(), CONSOLE, job, from).is_none());
         followers
     }
 

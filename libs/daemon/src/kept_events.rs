@@ -67,7 +67,8 @@ impl KeptEvents {
         now: Time,
         jobs: &dyn JobsHere,
         order: ScatterId,
-        (job, from): (&JobRef, Option<u64>),
+        job: &JobRef,
+        from: Option<u64>,
     ) -> Option<OrderAnswer> {
         let mut meant: Vec<JobId> = jobs.roots(job).into_iter().map(|root| root.job).collect();
         if let JobRef::Id(id) = job
@@ -291,16 +292,16 @@ mod tests {
         let id = JobRef::Id("1@h1".parse().unwrap());
         let mut kept = KeptEvents::default();
         let now = Time::ZERO;
-        let answer = kept.ordered(now, &jobs, order(1), (&id, None));
+        let answer = kept.ordered(now, &jobs, order(1), &id, None);
         assert_eq!(answer, Some(OrderAnswer::NoSuchJob));
         // Its manager reported an event and died.
         let mut kept = with(&[exited(1, "h1")]);
         assert!(kept.serve(now, &jobs).is_empty());
         assert_eq!(kept.next_deadline(), Some(now + KEPT));
-        let answer = kept.ordered(now, &jobs, order(2), (&id, Some(2)));
+        let answer = kept.ordered(now, &jobs, order(2), &id, Some(2));
         assert!(matches!(answer, Some(OrderAnswer::Failed { .. })), "{answer:?}");
         assert!(kept.serve(now + KEPT, &jobs).is_empty());
-        let answer = kept.ordered(now, &jobs, order(3), (&id, Some(2)));
+        let answer = kept.ordered(now, &jobs, order(3), &id, Some(2));
         assert_eq!(answer, Some(OrderAnswer::NoSuchJob));
     }
 }

@@ -105,7 +105,8 @@ impl Launches {
     /// Announces a job whose root manager runs here to its other hosts.
     pub(crate) fn announce(
         &mut self,
-        (now, wall_us): (Time, u64),
+        now: Time,
+        wall_us: u64,
         announcement: Announcement,
     ) -> Effect {
         let request = self.numbers.next();
@@ -226,7 +227,7 @@ impl Launches {
 
     fn announce_growth(&mut self, at: (Time, u64), launch: &Launch) -> Vec<Effect> {
         match Announcement::new(launch, false) {
-            Ok(Some(announcement)) => vec![self.announce(at, announcement)],
+            Ok(Some(announcement)) => vec![self.announce(at.0, at.1, announcement)],
             Ok(None) => Vec::new(),
             Err(e) => {
                 let problem = e.to_string();

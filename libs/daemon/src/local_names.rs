@@ -64,7 +64,8 @@ impl Refusals {
         &mut self,
         now: Time,
         claim: &Claim,
-        (job, key): (&JobId, Option<&NameKey>),
+        job: &JobId,
+        key: Option<&NameKey>,
     ) -> Option<(Refusal, Vec<Line>)> {
         let refusal = Refusal::of(claim, job, key)?;
         let Claim { name, job: owner, .. } = claim;
@@ -132,7 +133,7 @@ impl LocalNames {
 
     fn find(&mut self, now: Time, job: &JobId, name: &str, key: Option<&NameKey>) -> Option<Claim> {
         let claim = self.claims.get(name)?;
-        let Some((refusal, lines)) = self.refusals.refusal(now, claim, (job, key)) else {
+        let Some((refusal, lines)) = self.refusals.refusal(now, claim, job, key) else {
             return Some(claim.clone());
         };
         self.lines.extend(lines);

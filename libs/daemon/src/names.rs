@@ -84,7 +84,7 @@ impl Naming {
 
     /// Whether a request for this claim is refused, since its key is missing or wrong. Its publisher will be informed.
     fn refuses(&mut self, now: Time, claim: &Claim, job: &JobId, key: Option<&NameKey>) -> bool {
-        let Some((refusal, lines)) = self.refusals.refusal(now, claim, (job, key)) else {
+        let Some((refusal, lines)) = self.refusals.refusal(now, claim, job, key) else {
             return false;
         };
         self.lines.extend(lines);
@@ -137,7 +137,7 @@ impl Naming {
             },
             NameOperation::Unpublish { name, key } => {
                 let (name, job, key) = (name.clone(), request.job.clone(), key.clone());
-                if let Some(claim) = elsewhere(ring, &name, (&job, key.as_ref())) {
+                if let Some(claim) = elsewhere(ring, &name, &job, key.as_ref()) {
                     return self.ask_owner(request, claim);
                 }
                 if let Some((_, claim)) = ring.lookup(&name).filter(|(_, c)| c.job == job) {
@@ -167,7 +167,9 @@ impl Naming {
     pub(crate) fn take_back(
         &mut self,
         ring: &Ring,
-        (name, job, value): (&str, &JobId, &str),
+        name: &str,
+        job: &JobId,
+        value: &str,
     ) -> Option<Effect> {
         let (owner, claim) = ring.lookup(name)?;
         let is_it = owner == ring.name()
@@ -235,7 +237,7 @@ impl Naming {
 }
 
 /// The claim of another member to this name, if the job may take it back there.
-fn elsewhere(ring: &Ring, name: &str, (job, key): (&JobId, Option<&NameKey>)) -> Option<Claim> {
+fn elsewhere(ring: &Ring, name: &str, job: &JobId, key: Option<&NameKey>) -> Option<Claim> {
     let (owner, claim) = ring.lookup(name)?;
     let is_open = claim.hold != Hold::Job && claim.lock.is_none();
     (owner != ring.name() && is_open && claim.may_be_taken_back(job, key)).then(|| claim.clone())

@@ -138,7 +138,7 @@ impl Node {
             has_hook: facts.has_hook,
         };
         Self {
-            allocations: Allocations::new(at, here, slots),
+            allocations: Allocations::new(at.0, at.1, here, slots),
             pump,
             consoles: Consoles::new(facts.identity.clone()),
             followers: Followers::new(),
@@ -194,7 +194,7 @@ impl Node {
             }
             Input::Demanded(demand) => self.serve(turn, demand),
             Input::Announced(announcement) => {
-                let effect = self.launches.announce((turn.now, turn.wall_us), announcement);
+                let effect = self.launches.announce(turn.now, turn.wall_us, announcement);
                 self.route(turn, effect);
             }
             Input::Events { job, events } => self.kept_events.reported(turn.jobs, &job, events),
@@ -345,11 +345,11 @@ impl Node {
     fn ask(&mut self, turn: Turn<'_>, console: usize, request: RingRequest) {
         let (ring, wall_us) = (self.pump.machine(), turn.wall_us);
         let effect = match request {
-            RingRequest::Slots(payload) => self.allocations.ask((ring, wall_us), console, &payload),
+            RingRequest::Slots(payload) => self.allocations.ask(ring, wall_us, console, &payload),
             RingRequest::JobEvents { job, from } => {
-                self.followers.ask(turn.now, ring, console, (job, from))
+                self.followers.ask(turn.now, ring, console, job, from)
             }
-            _ => self.consoles.ask((ring, wall_us), console, request),
+            _ => self.consoles.ask(ring, wall_us, console, request),
         };
         self.route_all(turn, effect);
     }
@@ -394,7 +394,7 @@ impl Node {
             RingOutput::Send(link, message) => self.outputs.push_back(Output::Send(link, message)),
             RingOutput::Close(link) => self.outputs.push_back(Output::Close(link)),
             RingOutput::Deliver { id, payload, hops, sender } => {
-                if let Some(answer) = self.delivered(turn, (id, &payload), hops, sender.as_ref()) {
+                if let Some(answer) = self.delivered(turn, id, &payload, hops, sender.as_ref()) {
                     self.pump.post(RingInput::Answered(id, payload_of(&answer)));
                 }
             }
@@ -516,7 +516,7 @@ impl Node {
         let (lines, is_for_watchers) = self.journal.happened(turn.now, event);
         self.log_all(lines);
         if is_for_watchers {
-            self.consoles.send_to_watchers((self.pump.machine(), turn.wall_us), event);
+            self.consoles.send_to_watchers(self.pump.machine(), turn.wall_us, event);
         }
     }
 

@@ -23,7 +23,8 @@ impl Node {
     pub(crate) fn delivered(
         &mut self,
         turn: Turn<'_>,
-        (id, payload): (ScatterId, &Payload),
+        id: ScatterId,
+        payload: &Payload,
         hops: u32,
         sender: Option<&Sender>,
     ) -> Option<OrderAnswer> {
@@ -48,7 +49,7 @@ impl Node {
         }
         match order {
             RingOrder::JobEvents { job, from } => {
-                self.kept_events.ordered(turn.now, turn.jobs, id, (&job, from))
+                self.kept_events.ordered(turn.now, turn.jobs, id, &job, from)
             }
             RingOrder::FindJob { .. } | RingOrder::PassToJob { .. } => {
                 Some(self.meet(turn, sender, order))
@@ -60,8 +61,7 @@ impl Node {
                 let own = self.pump.machine().name();
                 let from = sender.map_or(own, |sender| &sender.origin);
                 let ranks = turn.jobs.ranks_without_allocation();
-                let (answer, line) =
-                    self.allocations.ordered((turn.now, ranks), (own, from), &payload);
+                let (answer, line) = self.allocations.ordered(turn.now, ranks, own, from, &payload);
                 self.log_all(line);
                 Some(answer)
             }
@@ -169,7 +169,7 @@ impl Node {
 
     /// A job of another member takes a name back that a job here has published.
     fn take_back(&mut self, turn: Turn<'_>, name: String, job: JobId, value: &str) {
-        let effect = self.naming.take_back(self.pump.machine(), (&name, &job, value));
+        let effect = self.naming.take_back(self.pump.machine(), &name, &job, value);
         if effect.is_some() {
             let order = ManagerOrder::NameLost { name, to: None };
             self.report(ManagerMessage::new(job, order));

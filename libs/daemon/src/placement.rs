@@ -131,7 +131,7 @@ pub(crate) fn spawned_among(
     for candidate in &mut candidates {
         candidate.load = load_of(&candidate.member);
     }
-    placing(placement, &candidates, (ring.name(), ordinal), first)
+    placing(placement, &candidates, ring.name(), ordinal, first)
 }
 
 /// Places every process to be spawned on the host of this daemon, which has no ring.
@@ -142,7 +142,7 @@ pub(crate) fn spawned_alone(
     cpus: u32,
 ) -> Placing {
     match DaemonName::new(name) {
-        Ok(name) => placing(placement, &[only(name.clone(), cpus)], (&name, None), first),
+        Ok(name) => placing(placement, &[only(name.clone(), cpus)], &name, None, first),
         Err(e) => Placing::Failed(e.to_string()),
     }
 }
@@ -150,7 +150,8 @@ pub(crate) fn spawned_alone(
 fn placing(
     placement: &SpawnPlacement,
     candidates: &[Candidate],
-    (origin, last_ordinal): (&DaemonName, Option<u64>),
+    origin: &DaemonName,
+    last_ordinal: Option<u64>,
     first: Result<Instance, String>,
 ) -> Placing {
     let placed = place_spawn(placement, candidates, origin, last_ordinal);

@@ -162,7 +162,7 @@ fn gathered(request: RequestId, answers: &[OrderAnswer], missing: &[&str]) -> Ga
 }
 
 fn ask(consoles: &mut Consoles, ring: &Ring, request: RingRequest) -> Option<Effect> {
-    consoles.ask((ring, 0), CONSOLE, request)
+    consoles.ask(ring, 0, CONSOLE, request)
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_console_that_is_gone_gets_neither_answers_nor_events() {
     assert!(consoles.next_answer().is_some(), "the first answer to a watching console");
     consoles.forget(CONSOLE);
     assert!(consoles.scattered(NOW, &ring, gathered(request, &[], &[])).is_none());
-    consoles.send_to_watchers((&ring, 0), &Event::Stalled);
+    consoles.send_to_watchers(&ring, 0, &Event::Stalled);
     consoles.answer_rest();
     assert!(consoles.next_answer().is_none());
 }
@@ -265,7 +265,7 @@ fn a_cancelled_job_does_not_bar_the_job_of_its_name_after_a_restart_of_its_daemo
 fn the_root_manager_gets_a_report_of_hosts_that_did_not_get_its_job() {
     let mut launches = Launches::new(4);
     let announcement = Announcement::new(&launch(), false).unwrap().unwrap();
-    let (request, order) = scatter(Some(launches.announce((NOW, 0), announcement)));
+    let (request, order) = scatter(Some(launches.announce(NOW, 0, announcement)));
     assert!(matches!(order, RingOrder::Launch(_)));
     let effects = launches.unannounced(NOW, request, "no room");
     let [Effect::Log(_), Effect::Report(manager_message)] = &effects[..] else {
@@ -327,7 +327,7 @@ fn a_name_that_another_job_takes_back_is_the_one_with_that_value_and_its_job_lea
     ring.handle(NOW, Input::Publish { request: RequestId(1), claim });
     while ring.poll_output().is_some() {}
     let take = |naming: &mut Naming, value: &str| {
-        naming.take_back(&ring, ("a", &"1@h1".parse().unwrap(), value)).is_some()
+        naming.take_back(&ring, "a", &"1@h1".parse().unwrap(), value).is_some()
     };
     assert!(take(&mut naming, "1") && !take(&mut naming, "2"));
     let operation = NameOperation::Unpublish { name: "a".into(), key: None };

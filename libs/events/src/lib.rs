@@ -148,7 +148,8 @@ impl Recorder {
     pub fn ended(
         &mut self,
         now: Time,
-        (rank, is_started): (Rank, bool),
+        rank: Rank,
+        is_started: bool,
         host: DaemonName,
         end: RankEnd,
     ) {
@@ -289,10 +290,10 @@ mod tests {
     fn a_rank_that_ends_before_its_process_id_is_known_is_started_first() {
         let mut recorder = Recorder::default();
         let (now, h1) = (Time::ZERO, host("h1"));
-        recorder.ended(now, (Rank(0), false), h1.clone(), RankEnd::Exited(3));
-        recorder.ended(now, (Rank(1), false), h1.clone(), RankEnd::Exited(4));
-        recorder.ended(now, (Rank(2), false), h1.clone(), RankEnd::NotStarted);
-        recorder.ended(now, (Rank(3), false), h1.clone(), RankEnd::Lost);
+        recorder.ended(now, Rank(0), false, h1.clone(), RankEnd::Exited(3));
+        recorder.ended(now, Rank(1), false, h1.clone(), RankEnd::Exited(4));
+        recorder.ended(now, Rank(2), false, h1.clone(), RankEnd::NotStarted);
+        recorder.ended(now, Rank(3), false, h1.clone(), RankEnd::Lost);
         assert!(recorder.started_late(now, Rank(1), 77));
         assert!(!recorder.started_late(now, Rank(1), 77));
         recorder.over(now, 4);

@@ -148,12 +148,7 @@ impl Meetings {
     }
 
     /// The coordinator has completed a meeting.
-    pub(crate) fn completed(
-        &mut self,
-        from: &JobId,
-        (key, attempt): (&str, u32),
-        parties: Vec<Party>,
-    ) {
+    pub(crate) fn completed(&mut self, from: &JobId, key: &str, attempt: u32, parties: Vec<Party>) {
         let Some(meeting) = self.meetings.get(key) else { return };
         let coordinator = meeting.assembly.secrets.first();
         if meeting.attempt != attempt

@@ -218,7 +218,7 @@ impl Meetings {
                 }
             }
             Message::Complete { key, attempt, parties } => {
-                self.completed(from, (&key, attempt), parties);
+                self.completed(from, &key, attempt, parties);
             }
             Message::Told(told) if peer.connections > 0 => {
                 self.outputs.push_back(Output::Told(from.clone(), told.as_bytes().to_vec()));

@@ -164,7 +164,7 @@ pub fn place(
         if (low + 1..=high).any(|rank| lists.of_rank(rank) != list) {
             return Err(PlacementError::Group { low, high });
         }
-        places.take(list, lists.distinct[list], (low, high))?;
+        places.take(list, lists.distinct[list], low, high)?;
         low = high + 1;
     }
     places.finish(universe)
@@ -248,7 +248,8 @@ impl<'a> Places<'a> {
         &mut self,
         number: usize,
         list: &[HostChoice],
-        (low, high): (u32, u32),
+        low: u32,
+        high: u32,
     ) -> Result<(), PlacementError> {
         let pool = match self.pools.entry(number) {
             Entry::Occupied(pool) => pool.into_mut(),

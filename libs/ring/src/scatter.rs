@@ -101,7 +101,8 @@ impl Ring {
     pub(super) fn scatter(
         &mut self,
         now: Time,
-        (request, to): (RequestId, Option<DaemonName>),
+        request: RequestId,
+        to: Option<DaemonName>,
         payload: Payload,
     ) {
         let full = self.scatters.asked.len() >= MAX_REQUESTS;

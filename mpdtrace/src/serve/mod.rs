@@ -200,7 +200,7 @@ impl Helper {
             ToHelper::Signal { number, signal, ids } => self.signal(number, &signal, &ids),
             ToHelper::Cancel(id) => self.cancel(id),
             ToHelper::Notify { number, job, wanted, from } => {
-                let begun = Notices::begin(&self.rundir, number, &job, (wanted, from));
+                let begun = Notices::begin(&self.rundir, number, &job, wanted, from);
                 let error = begun.map(|notices| self.notices = notices).err();
                 self.send(&ToProgram::Answer { number, error });
             }

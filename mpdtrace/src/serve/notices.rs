@@ -30,7 +30,8 @@ impl Notices {
         rundir: &RunDir,
         number: u64,
         job: &str,
-        (wanted, from): (u32, u64),
+        wanted: u32,
+        from: u64,
     ) -> Result<Option<Self>, Error> {
         if wanted == 0 {
             return Ok(None);

@@ -53,7 +53,7 @@ fn hold(cli: &AllocCli) -> Result<ExitCode> {
     strings.check()?;
     let name = cli.caller.as_deref().unwrap_or("mpdalloc");
     let manner = hold::Manner { quiet: cli.quiet, now: cli.now };
-    hold::run((&cli.ring_options, name, manner), (request, strings), &command(cli))
+    hold::run(&cli.ring_options, name, manner, request, strings, &command(cli))
 }
 
 fn command(cli: &AllocCli) -> Vec<OsString> {

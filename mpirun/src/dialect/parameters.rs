@@ -95,18 +95,19 @@ fn changes_layout(key: &str) -> bool {
 
 /// `--mca KEY VALUE`: a variable of the ranks, and its effect on the launcher.
 pub(super) fn mca(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Translation {
-    parameter(("--mca", "OMPI_MCA_"), layout, values, caller)
+    parameter("--mca", "OMPI_MCA_", layout, values, caller)
 }
 
 /// `--prtemca KEY VALUE`.
 pub(super) fn prte_mca(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Translation {
-    parameter(("--prtemca", "PRTE_MCA_"), layout, values, caller)
+    parameter("--prtemca", "PRTE_MCA_", layout, values, caller)
 }
 
 /// A parameter that places ranks has its effect at once, in the order of the options. Others count less than options, so
 /// they are collected.
 fn parameter(
-    (option, family): (&str, &str),
+    option: &str,
+    family: &str,
     layout: &mut Layout,
     values: &[&str],
     caller: &dyn Facts,

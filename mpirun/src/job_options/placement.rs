@@ -263,7 +263,7 @@ impl PlacementOptions {
     pub(crate) fn chosen(&self, all: &[HostEntry]) -> Result<Vec<HostEntry>, Usage> {
         let Numbered { picks, ranks } = &self.numbered;
         match (ranks.get(), picks.get()) {
-            (Some(lines), _) => chosen::of_ranks((lines, ranks.by()), all),
+            (Some(lines), _) => chosen::of_ranks(lines, ranks.by(), all),
             (None, Some(chosen)) => chosen::picked(chosen, picks.by(), all),
             (None, None) => Ok(Vec::new()),
         }

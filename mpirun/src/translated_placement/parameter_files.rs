@@ -67,7 +67,7 @@ pub(super) fn named(
                 *option == "-tune" || argsets.caller().variable(name.as_bytes()).is_none()
             };
             if let Some((name, value)) = variable.filter(|(name, _)| counts(name)) {
-                export(argsets, &said, (&name, value))?;
+                export(argsets, &said, &name, value)?;
             }
             all.extend(given(item, &said));
         }
@@ -76,7 +76,7 @@ pub(super) fn named(
 }
 
 /// Gives the ranks a variable, unless an option sets it.
-fn export(argsets: &mut Argsets<'_>, said: &str, (name, value): (&str, &str)) -> Result<(), Usage> {
+fn export(argsets: &mut Argsets<'_>, said: &str, name: &str, value: &str) -> Result<(), Usage> {
     if argsets.assigned(|known| known == name.as_bytes()).is_empty() {
         argsets.add_words(said, ["-genv", name, value].map(str::to_owned).to_vec())?;
     }

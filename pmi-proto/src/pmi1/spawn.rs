@@ -77,7 +77,8 @@ impl Numbered {
     fn take(
         &self,
         found: &Attributes<'_>,
-        (counted, stem): (&'static str, &'static str),
+        counted: &'static str,
+        stem: &'static str,
         first: usize,
     ) -> Result<Vec<Vec<u8>>, ProtocolError> {
         let Some(text) = found.get(counted) else { return Ok(Vec::new()) };
@@ -96,8 +97,8 @@ impl Numbered {
         counted: &'static str,
         [keys, values]: [&'static str; 2],
     ) -> Result<Vec<Pair>, ProtocolError> {
-        let keys = self.take(found, (counted, keys), 0)?;
-        Ok(keys.into_iter().zip(self.take(found, (counted, values), 0)?).collect())
+        let keys = self.take(found, counted, keys, 0)?;
+        Ok(keys.into_iter().zip(self.take(found, counted, values, 0)?).collect())
     }
 
     fn content(&self, found: &Attributes<'_>) -> Result<(SpawnCommand, Vec<Pair>), ProtocolError> {
@@ -115,7 +116,7 @@ impl Numbered {
                 attribute: "execname",
             });
         }
-        let args = self.take(found, ("argcnt", "arg"), 1)?;
+        let args = self.take(found, "argcnt", "arg", 1)?;
         let preput = self.take_pairs(found, "preput_num", ["preput_key_", "preput_val_"])?;
         let info = self.take_pairs(found, "info_num", ["info_key_", "info_val_"])?;
         Ok((SpawnCommand { program, args, size, info }, preput))

@@ -16,7 +16,8 @@ impl Pmi {
         &mut self,
         turn: &Turn<'_>,
         (rank, ticket): Caller,
-        (key, value): (&[u8], &[u8]),
+        key: &[u8],
+        value: &[u8],
     ) {
         let Some(space) = self.space_of(turn, rank) else { return };
         let (put, woken) = match space.node.put(key, value) {

@@ -53,7 +53,7 @@ impl Pmi {
             }
             Operation::GroupFence { group } => self.enter_group(turn, caller, group),
             Operation::PutNodeAttribute { key, value } => {
-                self.put_node_attribute(turn, caller, (&key, &value));
+                self.put_node_attribute(turn, caller, &key, &value);
             }
             Operation::GetNodeAttribute { key, wait } => {
                 self.get_node_attribute(turn, caller, &key, wait);

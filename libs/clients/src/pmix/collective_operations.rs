@@ -33,7 +33,8 @@ impl Pmix {
     pub(super) fn arrive(
         &mut self,
         turn: &mut Turn<'_>,
-        (waiter, rank): (Waiter, Rank),
+        waiter: Waiter,
+        rank: Rank,
         operation: Operation,
     ) {
         let (purpose, procs, timeout) = match &operation {
@@ -100,7 +101,7 @@ impl Pmix {
         operation: &Operation,
     ) -> Result<Collective, Status> {
         if is_across(job, procs) {
-            return self.with_room(self.across_jobs(job, (rank, purpose), procs)?);
+            return self.with_room(self.across_jobs(job, rank, purpose, procs)?);
         }
         let ranks = self.ranks_of(job, procs)?;
         if !ranks.contains(rank) {
@@ -185,7 +186,7 @@ impl Pmix {
                 self.answer(waiter, Answer::Group { members, context });
             }
             Purpose::Connect if status.is_success() => {
-                let others = self.others(turn, (waiter.0, rank), &entry.members);
+                let others = self.others(turn, waiter.0, rank, &entry.members);
                 self.answer(waiter, Answer::Connected(&others));
                 self.share_fate(turn, rank, &entry.members, true);
             }
@@ -202,12 +203,7 @@ impl Pmix {
     }
 
     /// What the other worlds of a connect are to a member.
-    fn others(
-        &self,
-        turn: &Turn<'_>,
-        (number, rank): (usize, Rank),
-        members: &[Proc],
-    ) -> Vec<Vec<u8>> {
+    fn others(&self, turn: &Turn<'_>, number: usize, rank: Rank, members: &[Proc]) -> Vec<Vec<u8>> {
         let Some(connection) = self.clients.connections.get(&number) else { return Vec::new() };
         let encoding = connection.session.encoding();
         let others = self.others_among(turn.job, rank, members);

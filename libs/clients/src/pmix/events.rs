@@ -47,7 +47,8 @@ impl Pmix {
     pub(super) fn forward(
         &mut self,
         turn: &mut Turn<'_>,
-        (waiter, rank): (Waiter, Rank),
+        waiter: Waiter,
+        rank: Rank,
         event: Event,
     ) {
         let is_too_long = write_relayed(&event).len() > MAX_EVENT_BYTES;

@@ -50,7 +50,9 @@ impl Pmix {
         &mut self,
         turn: &mut Turn<'_>,
         waiter: Waiter,
-        (proc, key, is_immediate): (Proc, Option<Vec<u8>>, bool),
+        proc: Proc,
+        key: Option<Vec<u8>>,
+        is_immediate: bool,
     ) {
         let number = self.others.number_of(turn.job, &proc.namespace);
         let own = self.rank_of(waiter.0);
@@ -308,7 +310,8 @@ impl Pmix {
         &mut self,
         turn: &mut Turn<'_>,
         requester: Requester,
-        (rank, key): (Rank, Vec<u8>),
+        rank: Rank,
+        key: Vec<u8>,
     ) {
         let has_room = self.gets.waiting.len() < MAX_REQUESTS;
         let world = self.collective(turn.job, rank).filter(|_| has_room);
@@ -320,7 +323,7 @@ impl Pmix {
                 let request = PendingGet { requester, first, rank, key, is_immediate, number };
                 self.gets.unsettled.push_back(request);
             }
-            (_, Some(found)) => self.reply(turn, &requester, (rank, &key), found),
+            (_, Some(found)) => self.reply(turn, &requester, rank, &key, found),
             (None, None) => {}
         }
     }
@@ -336,7 +339,8 @@ impl Pmix {
         &mut self,
         turn: &mut Turn<'_>,
         requester: &Requester,
-        (rank, key): (Rank, &[u8]),
+        rank: Rank,
+        key: &[u8],
         found: Found,
     ) {
         match requester {
@@ -403,10 +407,10 @@ impl Pmix {
     ) {
         match (message, route) {
             (PeerMessage::Ask(rank, key), Route::Routed { from, .. }) => {
-                self.asked(turn, Requester::Host(from), (rank, key));
+                self.asked(turn, Requester::Host(from), rank, key);
             }
             (PeerMessage::Answer(rank, key, found), Route::Routed { .. }) => {
-                self.take_answer(turn, (rank, key), found);
+                self.take_answer(turn, rank, key, found);
             }
             (PeerMessage::AskWorld(number), Route::Routed { from, .. }) => {
                 self.send_world(turn, from, number);
@@ -447,7 +451,8 @@ impl Pmix {
     pub(super) fn take_answer(
         &mut self,
         turn: &mut Turn<'_>,
-        (rank, key): (Rank, Vec<u8>),
+        rank: Rank,
+        key: Vec<u8>,
         found: Found,
     ) {
         self.gets.asked.remove(&(rank, key.clone()));

@@ -44,7 +44,8 @@ impl Pmix {
     pub(super) fn across_jobs(
         &self,
         job: &Job,
-        (rank, purpose): (Rank, Purpose),
+        rank: Rank,
+        purpose: Purpose,
         procs: &[Proc],
     ) -> Result<Collective, Status> {
         let kind = match purpose {
@@ -385,7 +386,7 @@ impl Pmix {
                 if let Some(numbers) = numbers.filter(|numbers| rank < numbers.size) {
                     let rank = numbers.in_job(Rank(rank));
                     let requester = Requester::Job(job.clone());
-                    return self.asked(turn, requester, (rank, key.as_bytes().to_vec()));
+                    return self.asked(turn, requester, rank, key.as_bytes().to_vec());
                 }
                 let (found, status) = (None, Status::NOT_FOUND.0);
                 let message = ForeignMessage::Answer { namespace, rank, key, found, status };
@@ -403,7 +404,7 @@ impl Pmix {
                 let status = Some(Status(status)).filter(|status| !status.is_success());
                 let found = pairs.ok_or(status.unwrap_or(Status::NOT_FOUND));
                 let key = key.as_bytes().to_vec();
-                self.take_answer(turn, (rank, key), found);
+                self.take_answer(turn, rank, key, found);
             }
             Err(e) => turn.warn(format!("job {job} sends what makes no sense: {e}")),
         }

@@ -78,7 +78,7 @@ impl Pmix {
                 true => Status::NOT_FOUND,
                 false => Status::TIMEOUT,
             };
-            self.reply(turn, &requester, (rank, &key), Err(status));
+            self.reply(turn, &requester, rank, &key, Err(status));
         }
     }
 
@@ -93,6 +93,6 @@ impl Pmix {
         if let Some(number) = number {
             self.timers.stop(Timer::Missing(number));
         }
-        self.reply(turn, &requester, (rank, &key), found);
+        self.reply(turn, &requester, rank, &key, found);
     }
 }

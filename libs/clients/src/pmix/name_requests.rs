@@ -118,7 +118,8 @@ impl NameRequests {
     /// Begins a request of a client with these operations.
     pub(super) fn begin(
         &mut self,
-        (waiter, rank): (Waiter, Rank),
+        waiter: Waiter,
+        rank: Rank,
         kind: Kind,
         operations: Vec<NameOperation>,
     ) {

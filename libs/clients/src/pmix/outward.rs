@@ -48,7 +48,7 @@ impl Pmix {
     /// Sends what waits, as far as there is room.
     pub(super) fn send_waiting(&mut self, turn: &mut Turn<'_>) {
         while let Some((waiter, rank, event)) = self.logs.next_event() {
-            self.forward(turn, (waiter, rank), event);
+            self.forward(turn, waiter, rank, event);
         }
         while let Some(Text { waiter, rank, text }) = self.logs.next_text() {
             if let Some(waiter) = waiter {

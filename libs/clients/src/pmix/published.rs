@@ -28,9 +28,11 @@ impl Pmix {
     pub(super) fn publish(
         &mut self,
         job: &Job,
-        (waiter, rank): (Waiter, Rank),
+        waiter: Waiter,
+        rank: Rank,
         pairs: &[Pair],
-        (persistence, range): (Persistence, Range),
+        persistence: Persistence,
+        range: Range,
     ) {
         let once = match persistence {
             Persistence::FirstRead => self.name_requests.number(),
@@ -39,7 +41,7 @@ impl Pmix {
         match operations_of(job, rank, pairs, persistence, range, once) {
             Ok(operations) => {
                 let kind = Kind::Publish(persistence);
-                self.name_requests.begin((waiter, rank), kind, operations);
+                self.name_requests.begin(waiter, rank, kind, operations);
             }
             Err(status) => self.answer(waiter, Answer::Done(status)),
         }
@@ -49,9 +51,11 @@ impl Pmix {
     pub(super) fn look_up(
         &mut self,
         turn: &Turn<'_>,
-        (waiter, rank): (Waiter, Rank),
+        waiter: Waiter,
+        rank: Rank,
         keys: Vec<Vec<u8>>,
-        (wait, timeout): (Option<usize>, Option<u32>),
+        wait: Option<usize>,
+        timeout: Option<u32>,
     ) {
         let keys: Option<Vec<String>> = keys.into_iter().map(text_of).collect();
         let Some(keys) = keys else {
@@ -59,16 +63,11 @@ impl Pmix {
         };
         self.limit(turn, waiter, timeout);
         let lookups = lookups(turn.job, rank, &keys);
-        self.name_requests.begin((waiter, rank), Kind::Lookup(keys, wait), lookups);
+        self.name_requests.begin(waiter, rank, Kind::Lookup(keys, wait), lookups);
     }
 
     /// Takes back the names of a rank, or names that outlived their jobs.
-    pub(super) fn unpublish(
-        &mut self,
-        job: &Job,
-        (waiter, rank): (Waiter, Rank),
-        keys: Vec<Vec<u8>>,
-    ) {
+    pub(super) fn unpublish(&mut self, job: &Job, waiter: Waiter, rank: Rank, keys: Vec<Vec<u8>>) {
         let own = self.name_requests.published.entry(rank).or_default();
         let names: Vec<String> = if keys.is_empty() {
             own.drain(..).map(|(name, _)| name).collect()
@@ -87,7 +86,7 @@ impl Pmix {
         }
         let names = names.into_iter();
         let operations = names.map(|name| NameOperation::Unpublish { name, key: None }).collect();
-        self.name_requests.begin((waiter, rank), Kind::Unpublish, operations);
+        self.name_requests.begin(waiter, rank, Kind::Unpublish, operations);
     }
 
     /// Takes the answer to a request about a name.

@@ -26,7 +26,7 @@ impl Pmix {
             Operation::JobInfo => self.send_job_info(turn, waiter, rank),
             Operation::Commit { puts } => {
                 let Some((first, own)) = self.collective(turn.job, rank) else { return };
-                self.note_library(turn, (waiter.0, rank), &puts);
+                self.note_library(turn, waiter.0, rank, &puts);
                 let others = self.kept_beside(rank);
                 let world_data = self.world_data(first);
                 let committed = world_data.modex.commit_beside(others, own, puts);
@@ -38,20 +38,20 @@ impl Pmix {
             }
             Operation::Get { proc, key, immediate, timeout } => {
                 self.limit(turn, waiter, timeout);
-                self.get(turn, waiter, (proc, key, immediate));
+                self.get(turn, waiter, proc, key, immediate);
             }
             together @ (Operation::Fence { .. }
             | Operation::Connect { .. }
             | Operation::Disconnect { .. }
             | Operation::Construct { .. }
-            | Operation::Destruct { .. }) => self.arrive(turn, (waiter, rank), together),
+            | Operation::Destruct { .. }) => self.arrive(turn, waiter, rank, together),
             Operation::Publish { pairs, persistence, range } => {
-                self.publish(turn.job, (waiter, rank), &pairs, (persistence, range));
+                self.publish(turn.job, waiter, rank, &pairs, persistence, range);
             }
             Operation::Lookup { keys, wait, timeout, .. } => {
-                self.look_up(turn, (waiter, rank), keys, (wait, timeout));
+                self.look_up(turn, waiter, rank, keys, wait, timeout);
             }
-            Operation::Unpublish { keys, .. } => self.unpublish(turn.job, (waiter, rank), keys),
+            Operation::Unpublish { keys, .. } => self.unpublish(turn.job, waiter, rank, keys),
             Operation::Spawn(spawn) => self.spawn(turn, waiter, spawn),
             outward @ Operation::Notify(_) => self.send_out(turn, waiter, rank, outward),
             Operation::Registered { codes } => self.deliver_late(turn, waiter.0, &codes),
@@ -59,7 +59,7 @@ impl Pmix {
                 let known = self.known_answers(turn, rank, &queries);
                 self.answer(waiter, Answer::Answers(Status::SUCCESS, &known));
             }
-            Operation::CleanUp(clean_up) => self.register(turn, (waiter, rank), clean_up),
+            Operation::CleanUp(clean_up) => self.register(turn, waiter, rank, clean_up),
             outward @ Operation::Log { .. } => self.send_out(turn, waiter, rank, outward),
             Operation::Finalized => turn.post(Input::Finalized(rank)),
             Operation::Abort { status, message, .. } => {
@@ -77,7 +77,7 @@ impl Pmix {
     }
 
     /// Registers files and directories for removal.
-    fn register(&mut self, turn: &mut Turn<'_>, (waiter, rank): (Waiter, Rank), clean_up: CleanUp) {
+    fn register(&mut self, turn: &mut Turn<'_>, waiter: Waiter, rank: Rank, clean_up: CleanUp) {
         let bytes = clean_up::cost(&clean_up);
         let status = match self.has_budget(turn.job, rank, bytes) {
             true => self.clean_ups.register(turn, clean_up),
@@ -99,7 +99,7 @@ impl Pmix {
     }
 
     /// Notes the MPI library of a client as its commit shows it, unless it is known already.
-    fn note_library(&mut self, turn: &mut Turn<'_>, (number, rank): (usize, Rank), puts: &[Put]) {
+    fn note_library(&mut self, turn: &mut Turn<'_>, number: usize, rank: Rank, puts: &[Put]) {
         let shown: Vec<MpiLibrary> =
             puts.iter().filter_map(|put| by_key_of_pmix(&put.pair.key)).collect();
         let exact = shown.iter().find(|library| !library.is_vague());

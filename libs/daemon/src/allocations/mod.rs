@@ -106,7 +106,7 @@ pub(crate) struct Allocations {
 
 impl Allocations {
     /// `saved`: the record of an earlier daemon.
-    pub(crate) fn new((now, wall_us): (Time, u64), here: Here, saved: Saved) -> Self {
+    pub(crate) fn new(now: Time, wall_us: u64, here: Here, saved: Saved) -> Self {
         let Here { name, arch, uid, has_hook } = here;
         let mut held = HeldSlots::default();
         held.set_own(now, &saved.own);
@@ -291,12 +291,14 @@ impl Allocations {
     /// Carries out the order of a member. `ranks`: the ranks here whose slots no allocation holds.
     pub(crate) fn ordered(
         &mut self,
-        (now, ranks): (Time, u32),
-        (own, from): (&DaemonName, &DaemonName),
+        now: Time,
+        ranks: u32,
+        own: &DaemonName,
+        from: &DaemonName,
         payload: &Payload,
     ) -> (OrderAnswer, Option<Line>) {
         let answer = match read_payload(payload) {
-            Ok(order) => self.carry_out((now, ranks), (own, from), order),
+            Ok(order) => self.carry_out(now, ranks, own, from, order),
             Err(e) => {
                 let line = Line::warn(format!("refused an order of {from}: {e}"));
                 return (OrderAnswer::Unknown, Some(line));
@@ -307,8 +309,10 @@ impl Allocations {
 
     fn carry_out(
         &mut self,
-        (now, ranks): (Time, u32),
-        (own, from): (&DaemonName, &DaemonName),
+        now: Time,
+        ranks: u32,
+        own: &DaemonName,
+        from: &DaemonName,
         order: Order,
     ) -> OrderAnswer {
         match order {
@@ -342,7 +346,8 @@ impl Allocations {
     /// Handles a console's request about allocations.
     pub(crate) fn ask(
         &mut self,
-        (ring, wall_us): (&Ring, u64),
+        ring: &Ring,
+        wall_us: u64,
         console: usize,
         payload: &Payload,
     ) -> Option<Effect> {
@@ -367,7 +372,7 @@ impl Allocations {
             Ask::Granted { alloc } => Some(self.ask_for_slots(ring, console, &alloc, uid)),
             Ask::Cancel { alloc } => Some(self.begin_to_cancel(ring, console, &alloc, uid)),
             Ask::Keep { alloc, parts } => {
-                Some(Effect::Answer(console, self.keep(ring, (&alloc, uid), parts), true))
+                Some(Effect::Answer(console, self.keep(ring, &alloc, uid, parts), true))
             }
             Ask::List => self.list(console, 0, Vec::new()),
         }
@@ -425,7 +430,7 @@ impl Allocations {
     }
 
     /// Reduces an allocation that was made here.
-    fn keep(&mut self, ring: &Ring, (alloc, uid): (&str, u32), parts: Vec<Part>) -> ConsoleReply {
+    fn keep(&mut self, ring: &Ring, alloc: &str, uid: u32, parts: Vec<Part>) -> ConsoleReply {
         let id = match identified(ring, alloc) {
             Ok(id) => id,
             Err(problem) => return refused(problem),
@@ -487,7 +492,7 @@ impl Allocations {
                 before.extend(missing.into_iter().collect::<BTreeSet<_>>());
                 before.sort_unstable();
                 before.dedup();
-                self.listed(ring, console, (page, before), &answers)
+                self.listed(ring, console, page, before, &answers)
             }
             Some(UnderWay::Batch(_)) | None => Vec::new(),
         }
@@ -498,7 +503,8 @@ impl Allocations {
         &mut self,
         ring: &Ring,
         console: usize,
-        (page, missing): (u32, Vec<DaemonName>),
+        page: u32,
+        missing: Vec<DaemonName>,
         answers: &[Answer],
     ) -> Vec<Effect> {
         let listed = pages::page(ring, page, answers, |host, answer| match answer {
@@ -680,7 +686,7 @@ mod tests {
         };
         let saved = Saved { next: 9, holds: vec![hold], ..Saved::default() };
         let here = Here { name: name("h1"), arch: String::new(), uid: 7, has_hook: false };
-        let allocations = Allocations::new((Time::ZERO, 0), here, Saved::default());
+        let allocations = Allocations::new(Time::ZERO, 0, here, Saved::default());
         let Some(Output::SaveSlots(bytes)) = allocations.record(saved.clone()) else {
             panic!("no record")
         };

@@ -65,7 +65,9 @@ impl Crashes {
     pub(super) fn add(
         &mut self,
         now: Time,
-        (pid, tid, signal): (u32, u32, i32),
+        pid: u32,
+        tid: u32,
+        signal: i32,
         outputs: &mut VecDeque<Output>,
     ) -> bool {
         let crashed = Crashed { pid, tid, signal };

@@ -396,7 +396,7 @@ impl Machine for Shim {
                 self.ended(ProgramEnd::NotStarted { step: step.to_owned(), errno });
             }
             Input::Crashed { pid, tid, signal } => {
-                if self.crashes.add(now, (pid, tid, signal), &mut self.outputs) {
+                if self.crashes.add(now, pid, tid, signal, &mut self.outputs) {
                     self.report(ShimReport::Crashed(Crash::held(crashes::number(signal))));
                 }
             }

@@ -72,12 +72,12 @@ impl PtyRelay {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let (readable, writable) = (EpollFlags::EPOLLIN, EpollFlags::EPOLLOUT);
         if !stdin.is_always_ready() {
-            watch(&epoll, stdin.as_fd(), (STDIN, readable))?;
+            watch(&epoll, stdin.as_fd(), STDIN, readable)?;
         }
         if stdout.can_block() {
-            watch(&epoll, stdout.as_fd(), (STDOUT, writable))?;
+            watch(&epoll, stdout.as_fd(), STDOUT, writable)?;
         }
-        watch(&epoll, pty.as_fd(), (TERMINAL, readable | writable))?;
+        watch(&epoll, pty.as_fd(), TERMINAL, readable | writable)?;
         Ok(Self {
             epoll,
             relay: Relay::new(typed),
@@ -299,7 +299,7 @@ impl AsFd for PtyRelay {
 }
 
 /// A descriptor like `/dev/null` is always ready, and has no events.
-fn watch(epoll: &Epoll, fd: BorrowedFd<'_>, (token, flags): (u64, EpollFlags)) -> io::Result<()> {
+fn watch(epoll: &Epoll, fd: BorrowedFd<'_>, token: u64, flags: EpollFlags) -> io::Result<()> {
     debug_assert!(fd.as_raw_fd() >= 0 && token <= TERMINAL);
     match epoll.add(fd, EpollEvent::new(flags | EpollFlags::EPOLLET, token)) {
         Err(Errno::EPERM) => Ok(()),

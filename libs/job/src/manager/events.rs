@@ -33,7 +33,7 @@ impl Job {
         let is_started = member.is_some_and(|member| member.is_started);
         let ended = self.rank_table.end(rank, end)?;
         if let Some(host) = host {
-            self.recorder.ended(now, (rank, is_started), host, end);
+            self.recorder.ended(now, rank, is_started, host, end);
         }
         Some(ended)
     }

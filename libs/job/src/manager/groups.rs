@@ -26,7 +26,8 @@ impl GroupFences {
         &mut self,
         group: FenceGroup,
         ranks: &RankSet,
-        (members, ended): (RankSet, impl Iterator<Item = (Rank, Leave)>),
+        members: RankSet,
+        ended: impl Iterator<Item = (Rank, Leave)>,
     ) {
         if !ranks.is_within(&members) {
             return;

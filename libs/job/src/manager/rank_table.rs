@@ -408,7 +408,7 @@ impl RankTable {
         let world = entry.world;
         let ended = (0..).zip(&entry.members).filter(|(_, member)| member.end.is_some());
         let ended = ended.map(|(own, member)| (world.in_job(Rank(own)), member.leave()));
-        entry.groups.enter(group, ranks, (members, ended));
+        entry.groups.enter(group, ranks, members, ended);
         Some(world.first)
     }
 
@@ -422,7 +422,7 @@ impl RankTable {
             None => Some((rank, Leave::Desertion)),
         };
         let ended: Vec<(Rank, Leave)> = members.ranks().filter_map(ended).collect();
-        self.named.enter(group, ranks, (members, ended.into_iter()));
+        self.named.enter(group, ranks, members, ended.into_iter());
         Some(first)
     }
 

@@ -154,7 +154,7 @@ impl Entries {
         let mut words = content.split_ascii_whitespace();
         let Some(first) = words.next() else { return Ok(()) };
         let HostWord { user, names, ncpus } = words::host(first, MAX_HOSTS)?;
-        let keys = words::Keys::parse(words, (user, ncpus), names.len())?;
+        let keys = words::Keys::parse(words, user, ncpus, names.len())?;
         for (index, host) in names.into_iter().enumerate() {
             if !self.names.contains(&host) {
                 self.names.insert(host.clone());

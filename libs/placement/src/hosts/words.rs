@@ -127,7 +127,8 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn parse<'a>(
         words: impl Iterator<Item = &'a str>,
-        (user, ncpus): (Option<String>, Option<u32>),
+        user: Option<String>,
+        ncpus: Option<u32>,
         hosts: usize,
     ) -> Result<Self, Problem> {
         let mut keys = Self { ncpus, user, ..Self::default() };

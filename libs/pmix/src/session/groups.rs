@@ -37,7 +37,8 @@ impl Groups {
     pub(super) fn construct(
         &mut self,
         ticket: Ticket,
-        (name, members): (&[u8], &[Proc]),
+        name: &[u8],
+        members: &[Proc],
         room: usize,
     ) -> Result<(), ProtocolError> {
         if self.constructed.len() + self.constructing.len() >= MAX_GROUPS {

@@ -404,7 +404,7 @@ impl Session {
     fn note_group(&mut self, operation: &Operation) -> Result<(), ProtocolError> {
         if let Operation::Construct { group, procs, .. } = operation {
             let room = MAX_RANK_BYTES.saturating_sub(self.lasting + self.group_bytes());
-            self.groups.construct(self.next_ticket, (group, procs), room)?;
+            self.groups.construct(self.next_ticket, group, procs, room)?;
         } else if let Operation::Destruct { group, .. } = operation {
             self.groups.destruct(self.next_ticket, group);
         }

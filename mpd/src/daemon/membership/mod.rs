@@ -227,7 +227,7 @@ impl Membership {
             Output::Close(link) => self.links.close(now, link),
             Output::CloseAll => self.links.close_all(now),
             Output::Ping { console, name, addresses, target } => {
-                self.ping(turn, (console, &target), name, &addresses);
+                self.ping(turn, console, &target, name, &addresses);
             }
             Output::Answer { console, reply, is_last } => {
                 self.answers.push_back((console, reply, is_last));
@@ -263,7 +263,8 @@ impl Membership {
     fn ping(
         &mut self,
         turn: &Turn<'_>,
-        (console, target): (usize, &str),
+        console: usize,
+        target: &str,
         name: Option<DaemonName>,
         addresses: &[Address],
     ) {

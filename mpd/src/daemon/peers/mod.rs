@@ -89,7 +89,7 @@ impl Peers {
             return Err(io::Error::other(format!("uid {uid} is not ours")));
         }
         let way = if guest { Way::Guest(peer.pid().unsigned_abs()) } else { Way::Standing };
-        self.insert(registry, (conn, way), State::ExpectOpening, now).map(|_| ())
+        self.insert(registry, conn, way, State::ExpectOpening, now).map(|_| ())
     }
 
     /// Adds the connection of the mpirun of a private ring, the process `pid`. Consoles find the ring if it is
@@ -102,14 +102,15 @@ impl Peers {
         now: Time,
     ) -> io::Result<()> {
         self.findable = findable;
-        self.owner = Some(self.insert(registry, (conn, Way::Owner(pid)), State::Owner, now)?);
+        self.owner = Some(self.insert(registry, conn, Way::Owner(pid), State::Owner, now)?);
         Ok(())
     }
 
     fn insert(
         &mut self,
         registry: &Registry,
-        (conn, way): (Conn, Way),
+        conn: Conn,
+        way: Way,
         state: State,
         now: Time,
     ) -> io::Result<usize> {
@@ -156,7 +157,7 @@ impl Peers {
         conn: Conn,
         now: Time,
     ) -> io::Result<()> {
-        let token = self.insert(registry, (conn, Way::Standing), State::Manager(job), now)?;
+        let token = self.insert(registry, conn, Way::Standing, State::Manager(job), now)?;
         // It has not sent anything yet, or an event reports it.
         self.ready.remove(&token);
         Ok(())
