@@ -7,8 +7,7 @@ use cbor4ii::core::dec::{Read, Reference};
 use cbor4ii::core::error::Never;
 use cbor4ii::core::utils::BufWriter;
 use cbor4ii::serde::{DecodeError, Deserializer, Serializer};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::{InvalidFrame, MAX_REASON, invalid, kind, shown};
 
@@ -35,7 +34,7 @@ pub fn to_vec(value: &impl Serialize) -> Vec<u8> {
 ///
 /// # Errors
 /// [`Malformed`], for people. It may quote the bytes, in part.
-pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
+pub fn from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Malformed> {
     read(bytes).map_err(|problem| Malformed(shown(&problem, MAX_REASON)))
 }
 
@@ -43,7 +42,7 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
 ///
 /// # Errors
 /// As for [`decode_message`](crate::decode_message).
-pub fn decode_message<M: DeserializeOwned>(payload: &[u8]) -> Result<M, InvalidFrame> {
+pub fn decode_message<'de, M: Deserialize<'de>>(payload: &'de [u8]) -> Result<M, InvalidFrame> {
     read(payload).map_err(|problem| invalid::<M>(&problem, || kind::of(&mut reader(payload))))
 }
 
@@ -51,7 +50,7 @@ fn reader(bytes: &[u8]) -> Deserializer<Reader<'_>> {
     Deserializer::new(Reader { rest: bytes, levels: MAX_DEPTH })
 }
 
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+fn read<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, String> {
     let mut deserializer = reader(bytes);
     let value = T::deserialize(&mut deserializer).map_err(text_of)?;
     match deserializer.into_inner().rest.len() {
@@ -97,10 +96,8 @@ impl<'de> Read<'de> for Reader<'de> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use serde::Deserialize;
-
     use super::*;
+    use proptest::prelude::*;
 
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
     #[serde(default)]

@@ -24,8 +24,8 @@ pub use format::Format;
 use format::Parts;
 pub use versions::Versions;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// Most bytes of a payload. One MiB exceeds every control message, and bulk data needs few frames.
 pub const MAX_PAYLOAD: usize = 1 << 20;
@@ -114,7 +114,7 @@ pub enum InvalidFrame {
 }
 
 /// Why a payload of that kind is not the message `M`: `text` is the error of serde.
-fn invalid<M: DeserializeOwned>(
+fn invalid<'de, M: Deserialize<'de>>(
     text: &str,
     outer: impl FnOnce() -> Option<String>,
 ) -> InvalidFrame {
@@ -122,7 +122,7 @@ fn invalid<M: DeserializeOwned>(
         return InvalidFrame::Message(shown(text, MAX_REASON));
     };
     // A known kind without its content is another error.
-    let is_known = |outer: String| match serde_json::from_value::<M>(outer.into()) {
+    let is_known = |outer: String| match M::deserialize(serde_json::Value::from(outer)) {
         Ok(_) => true,
         Err(error) => unknown_in(&error.to_string()).is_none(),
     };

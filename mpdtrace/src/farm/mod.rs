@@ -19,12 +19,13 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use mpd_farm::frame::{InvalidMessage, ToFarm, ToWorker};
+use mpd_farm::frame::{ToFarm, ToWorker};
 use mpd_farm::{Close, Farm, HostId, Input, Options, Output, Task, TaskId, Verdict};
 use mpd_io::clock::Clock;
 use mpd_io::process::signals::Signals;
 use mpd_io::wait;
 use mpd_machine::{Pump, Time};
+use mpd_wire::frame::InvalidFrame;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
 
@@ -398,7 +399,7 @@ impl Session {
             Ok(ToFarm::Ended(id, end)) => Input::Ended(host, id, end),
             Ok(ToFarm::Returned(ids)) => Input::Returned(host, ids),
             // A message of a later release.
-            Err(InvalidMessage::Unknown(_)) => return Ok(Ok(Message::Other)),
+            Err(InvalidFrame::Unknown(_)) => return Ok(Ok(Message::Other)),
             Err(error) => return Ok(Err(error.into())),
         })))
     }

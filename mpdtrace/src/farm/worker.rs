@@ -9,9 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use mpd_farm::frame::{
-    Decoder, FORMAT, InvalidMessage, MAX_CHUNK, Stream, ToFarm, ToWorker, VERSION,
-};
+use mpd_farm::frame::{Decoder, FORMAT, MAX_CHUNK, Stream, ToFarm, ToWorker, VERSION};
 use mpd_farm::{End, Order, Outcome, Setup, Task, TaskId, Worker, WorkerInput};
 use mpd_io::clock::{self, Clock};
 use mpd_io::files::input::Input;
@@ -23,6 +21,7 @@ use mpd_io::process::signals::{self, Signals};
 use mpd_io::process::spawn::Fate;
 use mpd_io::process::tree::{Dead, next_dead, reap};
 use mpd_machine::{Pump, Time};
+use mpd_wire::frame::InvalidFrame;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
@@ -196,7 +195,7 @@ impl Site {
             let message = match ToWorker::decode(frame.payload) {
                 Ok(message) => message,
                 // A message of a later release.
-                Err(InvalidMessage::Unknown(_)) => continue,
+                Err(InvalidFrame::Unknown(_)) => continue,
                 Err(malformed) => return Err(malformed.into()),
             };
             self.pump.post(match message {

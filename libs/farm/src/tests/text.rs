@@ -1,14 +1,14 @@
 //! Command lines, frames, the job log, and the small functions.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mpd_frame::{InvalidFrame, Versions, compact};
 use mpd_machine::Time;
 use proptest::prelude::*;
 
 use crate::command::{self, Template, UnsafePlace};
-use mpd_frame::Versions;
-
-use crate::frame::{Decoder, FORMAT, InvalidMessage, MAX_CHUNK, Stream, ToFarm, ToWorker, VERSION};
+use crate::frame::{Decoder, FORMAT, MAX_CHUNK, MAX_RETURNED, Stream, ToFarm, ToWorker, VERSION};
 use crate::halt::{self, Halt, Kind, When};
 use crate::{Close, End, InOrder, Numbers, Outcome, Progress, TaskId, joblog};
 
@@ -225,12 +225,24 @@ fn messages_to_a_worker_come_back_and_wrong_bytes_are_refused() {
         assert_eq!(ToWorker::decode(frame.payload).unwrap(), message);
     }
     assert_eq!(decoder.next_frame(), Ok(None));
-    assert_eq!(ToWorker::decode(b"K1"), Ok(ToWorker::Kill), "a field of a later release");
-    assert_eq!(ToWorker::decode(b"?1"), Err(InvalidMessage::Unknown(b'?')));
-    for wrong in [&b""[..], b"B", b"B\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", b"S\x01\x01"] {
+    let later =
+        compact::to_vec(&BTreeMap::from([("slots", BTreeMap::from([("more", 1), ("slots", 3)]))]));
+    assert_eq!(
+        ToWorker::decode(&later),
+        Ok(ToWorker::Slots { slots: 3 }),
+        "a field of a later release"
+    );
+    let unknown = InvalidFrame::Unknown("later".to_owned());
+    assert_eq!(ToWorker::decode(&compact::to_vec(&"later")), Err(unknown));
+    for wrong in [&b""[..], b"K", b"\xa1\x65slots\xa0", b"\x64kill\x00"] {
         assert!(ToWorker::decode(wrong).is_err(), "{wrong:?}");
     }
-    assert!(ToFarm::decode(&[&b"O\x01"[..], &vec![0; MAX_CHUNK + 1]].concat()).is_err());
+    let long = vec![0; MAX_CHUNK + 1];
+    let output = ToFarm::Output { id: TaskId(1), stream: Stream::Out, bytes: &long };
+    let returned = ToFarm::Returned(vec![TaskId(1); MAX_RETURNED + 1]);
+    for message in [output, returned] {
+        assert!(ToFarm::decode(&compact::to_vec(&message)).is_err());
+    }
     for wrong in [&b"\xff\xff\xff\xff"[..], b"\x01\0\0\0KX"] {
         let mut decoder = Decoder::new(FORMAT);
         decoder.push(wrong);
