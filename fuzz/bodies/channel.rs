@@ -5,7 +5,7 @@ use mpd_channel::handshake::{InitiatorOutput, Opening, Reception, ResponderOutpu
 use mpd_channel::{
     Established, Initiator, Instance, Key, Keys, Opened, Opener, Purpose, Responder, Sealer,
 };
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 use super::{Bytes, in_pieces};
 

@@ -2,7 +2,7 @@
 
 use mpd_debug::driver::{Driver, Input, Output, Setup};
 use mpd_debug::mi::{Record, Stream, quoted};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 use super::{Bytes, in_pieces};
 

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mpd_machine::{Pump, Time};
 use mpd_ring::{
     Connect, DialFailure, GAP, Input, LinkId, Output, Peer, Purpose, RequestId, Ring, RingConfig,
     Rules, Seed, Timing, Token,
 };
+use mpd_sansio::{Pump, Time};
 use mpd_wire::message::{
     Answer, Gathered, IntroductionReader, Lap, Naming, Payload, RingMessage, Scatter, ScatterId,
 };

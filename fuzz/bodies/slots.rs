@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpd_alloc::data::{AllocId, AllocMessage, Pattern};
 use mpd_alloc::exchange::{self, Ask, Granted, Listing, Order, Reply};
 use mpd_alloc::{Allocator, Config, Input, Member, Output, Saved, Timing};
-use mpd_machine::{Machine as _, Time};
+use mpd_sansio::{Machine as _, Time};
 use mpd_wire::message::Payload;
 use mpd_wire::{DaemonName, Instance};
 use serde::Serialize;

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use mpd_io::clock;
 use mpd_io::files::recording::RecordingFile;
-use mpd_machine::{Pump, Time};
 use mpd_recording::{Header, MAX_RECORDING, Origin, Recorded, Recorder};
+use mpd_sansio::{Pump, Time};
 
 /// Makes a machine and its pump. The file receives the steps of the machine; `program` and `host` name its origin.
 ///

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mpd_io::process::signals;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{Rank, RankSet};
 
 use crate::processes::Processes;

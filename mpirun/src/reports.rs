@@ -12,7 +12,7 @@ use mpd_io::clock::Clock;
 use mpd_io::files::logging::plain;
 use mpd_io::files::own_file::open_behind_links;
 use mpd_io::wait::wait;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use nix::poll::{PollFd, PollFlags};
 
 /// Time for the reader of a file to read all of it.

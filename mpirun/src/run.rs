@@ -16,8 +16,8 @@ pub(crate) mod waits;
 
 use std::collections::VecDeque;
 
-use mpd_machine::Time;
-use mpd_machine::{Machine, UNDRAINED};
+use mpd_sansio::Time;
+use mpd_sansio::{Machine, UNDRAINED};
 use mpd_wire::JobId;
 use mpd_wire::job::{Failure, Notice, exit};
 use mpd_wire::message::{JobInput, JobNews};

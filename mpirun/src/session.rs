@@ -15,7 +15,7 @@ use mpd_io::process::oom;
 use mpd_io::process::signals::Signals;
 use mpd_io::process::tree;
 use mpd_io::terminal::controlling;
-use mpd_machine::Pump;
+use mpd_sansio::Pump;
 use mpd_wire::RankSet;
 use mpd_wire::job::exit;
 use nix::sys::signal::{Signal, raise};

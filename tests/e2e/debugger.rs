@@ -6,7 +6,7 @@ mod session;
 
 use std::path::PathBuf;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_stdio::line_splitter::Record;
 use mpd_stdio::merge::Merger;
 use mpd_tests::surroundings::{setting, tell};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mpd_machine::{Pump, Time};
 use mpd_ring::{Input, Output, Ring};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::DaemonName;
 
 use crate::process::{Process, SLOTS};

@@ -1,7 +1,7 @@
 //! Operations on a host: its daemon starts, is killed or is frozen; its power fails.
 
-use mpd_machine::Pump;
 use mpd_ring::{Formed, GAP, Ring, RingConfig, Seed};
+use mpd_sansio::Pump;
 use mpd_wire::{Address, Instance, Record, Standing};
 
 use crate::daemon::Daemon;

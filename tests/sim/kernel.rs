@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use mpd_ending::{Answer, Killing, Pid, Question, ShmFile, User};
 use mpd_leftovers::{FileId, Lifetime, Reading};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::job::RankEnd;
 

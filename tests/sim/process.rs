@@ -8,8 +8,8 @@ use mpd_daemon::{
     Announcement, Demand, Entrance, Facts, HookEnd, Input, JobsHere, ManagerMessage, Marked,
     Membership, NameRequest, Node, Output, RingIdentity, Root, Saved, SlotsImage, Turn,
 };
-use mpd_machine::{Pump, Time};
 use mpd_ring::{Output as RingOutput, Ring};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey};
 use mpd_wire::message::{
     ConsoleReply, HostUse, JobOrder, JobPart, JobRef, Launch, ManagerOrder, NameAnswer,

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
-use mpd_machine::{Pump, Time};
 use mpd_recording::{
     End, Header, Lines, MAX_RECORDING, Options, Origin, Recorded, Recorder, Sink, replay,
 };
+use mpd_sansio::{Pump, Time};
 
 /// A recording in memory.
 #[derive(Clone, Debug, Default)]

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_machine::Time;
 use mpd_ring::{
     Connect, DialFailure, Input, LinkId, Output, Peer, Purpose, RequestId, Ring, Rules, Timing,
     Token,
 };
+use mpd_sansio::Time;
 use mpd_tests::random::Random;
 use mpd_wire::message::{Payload, ScatterId};
 use mpd_wire::names::{Claim, Hold};

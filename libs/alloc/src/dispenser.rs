@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::data::{AllocId, AllocMessage, AllocRequest, Epoch, HostState, MAX_PARTS, Part, Why};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{DaemonName, Instance};
 
 use crate::choice::{self, Candidate, Choice};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::data::{AllocId, AllocMessage, Epoch, HostState, MAX_ENDS, Stamp};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::DaemonName;
 
 use crate::saved::{MAX_HOLDS, SavedHold};

@@ -45,7 +45,7 @@ pub use saved::{MAX_HOLDS, MAX_OWN, Saved, SavedHold, SavedOwn};
 pub use timing::Timing;
 
 use crate::data::{AllocEntry, AllocId, AllocMessage, AllocNews, AllocRequest, Part};
-use mpd_machine::{Machine, Time, UNDRAINED};
+use mpd_sansio::{Machine, Time, UNDRAINED};
 use mpd_wire::{DaemonName, Instance};
 
 use dispenser::Dispenser;

@@ -12,7 +12,7 @@ use crate::data::{
     AllocEnd, AllocEntry, AllocId, AllocMessage, AllocNews, AllocRequest, Hardness,
     MAX_LISTED_HOSTS, Part, Stamp, Why,
 };
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{DaemonName, Instance};
 
 use crate::saved::{MAX_OWN, SavedOwn};

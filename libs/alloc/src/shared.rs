@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::data::{AllocMessage, Stamp};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::DaemonName;
 
 use crate::{Output, Timing};

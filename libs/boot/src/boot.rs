@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::DaemonReport;
 use mpd_wire::{Address, Newcomer};
 

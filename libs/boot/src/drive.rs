@@ -9,7 +9,7 @@ use std::time::Duration;
 use mpd_io::clock::Clock;
 use mpd_io::process::signals::Signals;
 use mpd_io::wait;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Newcomer;
 use mpd_wire::message::DaemonReport;
 use nix::poll::{PollFd, PollFlags};

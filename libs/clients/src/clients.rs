@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use mpd_machine::{Time, UNDRAINED};
+use mpd_sansio::{Time, UNDRAINED};
 use mpd_wire::Rank;
 
 use crate::client::ConnectionId;

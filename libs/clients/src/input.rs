@@ -35,7 +35,7 @@ pub enum Input<'a> {
     /// A piece of data of PMIx clients.
     Piece(LinkEnd, Vec<u8>),
     /// An input of the meetings with ranks of other jobs.
-    Meeting(mpd_meeting::Input),
+    Meeting(mpd_connect::Input),
     /// The daemon's answer about a name.
     Named(u32, NameAnswer),
     /// A name belongs to another job now, or was taken back by another job.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use mpd_events::RefusedNames;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::{NameAnswer, NameOperation};
 use mpd_wire::names::{Hold, NameKey, Refusal, split_name};

@@ -1,7 +1,7 @@
 //! Routes inputs to the PMI sessions, the PMIx sessions and the names. It also passes data between these three.
 
 use mpd_job::manager::LinkEnd;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::message::{Down, TreeKind, Up};
 use pmi_proto::Answer;
@@ -70,7 +70,7 @@ impl Router {
             Input::NameRefused(refusal) => self.names.refused(turn.now(), refusal),
             Input::DaemonReplaced => {
                 self.names.repeat(turn.now());
-                self.pmix.meet(turn, mpd_meeting::Input::DaemonReplaced);
+                self.pmix.meet(turn, mpd_connect::Input::DaemonReplaced);
             }
         }
         self.settle(turn);

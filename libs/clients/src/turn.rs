@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use mpd_job::manager::Input;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::ManagerReport;
 
 use crate::job::Job;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 /// How long an address that does not lead here is not tried again.
 const MEMORY: Duration = Duration::from_secs(60);

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use mpd_machine::Time;
-use mpd_machine::state;
 use mpd_ring::{Event, Input, RequestId, Ring};
+use mpd_sansio::Time;
+use mpd_sansio::state;
 use mpd_stdio::format::utc;
 use mpd_wire::message::{
     Answer, ConsoleReply, Happening, HostTop, JobOrder, JobRef, MemberDescription, OrderAnswer,

@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mpd_machine::Time;
 use mpd_ring::{Input, RequestId, Ring};
+use mpd_sansio::Time;
 use mpd_wire::message::{ConsoleReply, EventPage, JobRef, OrderAnswer, RingOrder};
 use mpd_wire::{DaemonName, Standing};
 

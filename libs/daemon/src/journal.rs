@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use mpd_machine::Time;
 use mpd_ring::{Event, Sender};
+use mpd_sansio::Time;
 use mpd_wire::message::RingOrder;
 
 use crate::line::{Level, Line};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::DaemonName;
 
 /// How long a member must be dead before it is started again. A short interruption ends within this time, and so

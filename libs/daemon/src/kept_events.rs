@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mpd_events::{History, MAX_HISTORY};
-use mpd_machine::Time;
 use mpd_ring::{Input, MAX_ANSWER};
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::{
     EventPage, JobChange, JobEvent, JobRef, MAX_EVENTS, ManagerOrder, OrderAnswer, ScatterId,

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use mpd_machine::Time;
 use mpd_ring::{Input, MAX_PAYLOAD, RequestId, Ring};
+use mpd_sansio::Time;
 use mpd_wire::job::ManagerEnd;
 use mpd_wire::message::{Launch, ManagerOrder, OrderAnswer, Payload, Phase, RingOrder, Span};
 use mpd_wire::{DaemonName, JobId};

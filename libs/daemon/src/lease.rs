@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{DaemonName, Instance};
 
 /// The first daemon is lost if it was not a live member for this number of pulses.

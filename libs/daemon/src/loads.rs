@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mpd_machine::Time;
 use mpd_placement::HostLoad;
 use mpd_ring::{Input, RequestId};
+use mpd_sansio::Time;
 use mpd_wire::DaemonName;
 use mpd_wire::message::{OrderAnswer, RingOrder};
 

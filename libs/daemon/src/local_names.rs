@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::{ManagerOrder, NameAnswer, NameOperation};
 use mpd_wire::names::{Claim, Hold, Lock, MAX_CLAIMS, NameKey, Refusal, SALT, TOO_MANY_OF_JOB};

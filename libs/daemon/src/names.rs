@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_machine::Time;
 use mpd_ring::{Input, Publication, RequestId, Ring, UNPUBLISHED};
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::{ManagerOrder, NameAnswer, NameOperation, RingOrder};
 use mpd_wire::names::{Claim, Hold, NameKey, Refusal};

@@ -21,8 +21,8 @@ mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use mpd_machine::{Pump, Time};
 use mpd_ring::{Event, Input as RingInput, Output as RingOutput, RequestId, Ring};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{ConsoleReply, ManagerOrder, RingRequest};
 use mpd_wire::{DaemonName, Instance, JobId, Newcomer};

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mpd_machine::Time;
 use mpd_ring::{Ring, Seed};
+use mpd_sansio::Time;
 use mpd_wire::{Address, DaemonName, MAX_MEMBERS, Standing};
 use serde::{Deserialize, Serialize};
 

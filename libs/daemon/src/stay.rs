@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mpd_machine::Time;
 use mpd_ring::{Event, Input, Ring};
+use mpd_sansio::Time;
 use mpd_wire::message::RingOrder;
 use mpd_wire::{Address, DaemonName, Standing};
 

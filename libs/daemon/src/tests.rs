@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use mpd_machine::{Machine as _, Time};
 use mpd_ring::{
     Event, Input, Publication, RequestId, Ring, RingConfig, Rules, Timing, UNPUBLISHED,
 };
+use mpd_sansio::{Machine as _, Time};
 use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey, ManagerEnd};
 use mpd_wire::message::{
     Answer, ConsoleReply, JobPart, JobRef, Launch, ManagerOrder, NameAnswer, NameOperation,

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 use crate::line::{Level, Line};
 

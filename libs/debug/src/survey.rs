@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::numbers::Numbers;
 use super::prompt::{Content, DebuggerLine, Mark, QUIT_WITHIN, State};
 use super::stacks::{self, Stacks};
-use mpd_machine::{Time, UNDRAINED};
+use mpd_sansio::{Time, UNDRAINED};
 use mpd_wire::{Rank, RankSet};
 
 /// If no debugger sends a line for this time, the survey gives up the missing ones.

@@ -5,7 +5,7 @@ use std::mem;
 use std::time::Duration;
 
 use mpd_leftovers as leftovers;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::message::Phase;
 

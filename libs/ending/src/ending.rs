@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mpd_leftovers as leftovers;
 use mpd_leftovers::{Before, FileId, Known, Reading};
-use mpd_machine::{Time, Timers, UNDRAINED};
+use mpd_sansio::{Time, Timers, UNDRAINED};
 use mpd_wire::Rank;
 
 use crate::errand::{Due, Errand, Waiting};

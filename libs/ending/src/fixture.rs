@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mpd_leftovers::{FileId, Lifetime, Reading};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 
 use crate::ending::{Beginning, Ending};

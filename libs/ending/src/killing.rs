@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::Phase;
 
 use crate::ending::{Ending, Helper, Step, Timer, after};

@@ -13,7 +13,7 @@ mod refused_names;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::RankEnd;
 use mpd_wire::message::{EventGap, HostChange, HostTurn, JobChange, MAX_EVENTS};
 use mpd_wire::{DaemonName, Rank};

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use mpd_machine::{Machine, Time, UNDRAINED};
+use mpd_sansio::{Machine, Time, UNDRAINED};
 
 use crate::frame::MAX_RETURNED;
 use crate::halt::{Halt, Kind, When};

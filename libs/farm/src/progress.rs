@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 /// The time over which the rate is taken.
 const SPAN: Duration = Duration::from_secs(20);

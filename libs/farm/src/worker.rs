@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mpd_machine::{Machine, Time, Timers, UNDRAINED};
+use mpd_sansio::{Machine, Time, Timers, UNDRAINED};
 
 use crate::frame::MAX_RETURNED;
 use crate::{Outcome, Task, TaskId};

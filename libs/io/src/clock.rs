@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_stdio::format::utc;
 use nix::time::{ClockId, clock_gettime};
 

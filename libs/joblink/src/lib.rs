@@ -39,7 +39,7 @@ pub use seek::Seek;
 pub use timing::Timing;
 
 use liveness::{Liveness, Verdict};
-use mpd_machine::{Time, UNDRAINED};
+use mpd_sansio::{Time, UNDRAINED};
 use mpd_wire::frame::{Skipped, Versions};
 use mpd_wire::message::{Class, Down, LINK_VERSIONS, LinkHello, Up};
 use outgoing::{Full, Outgoing};

@@ -4,7 +4,7 @@ use std::mem;
 use std::time::Duration;
 
 use super::Timing;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 /// The times of signs of life.
 #[derive(Debug)]

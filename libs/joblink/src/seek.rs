@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use mpd_machine::{Stagger, Time};
+use mpd_sansio::{Stagger, Time};
 
 /// The pause before the second attempt at an address. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);

@@ -2,8 +2,8 @@
 
 use mpd_clients::{Caller, ClientSpawn, FromJob};
 use mpd_job::manager::{Input, LinkEnd};
-use mpd_machine::Time;
 use mpd_placement::binding::Bindings;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::message::{JobInput, JobNews, ManagerOrder, ManagerReport, Phase, Up};
 

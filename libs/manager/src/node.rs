@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use mpd_clients::{Job, Room};
 use mpd_job::manager::{LinkEnd, Manager};
-use mpd_machine::{Pump, Time};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::message::{Class, JobNews};
 
 use crate::event::Event;

@@ -8,7 +8,7 @@ use mpd_clients::Job;
 use mpd_ending::Input as Ending;
 use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input, LinkEnd, Manager, Output as JobOutput};
-use mpd_machine::{Pump, Time};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::Rank;
 use mpd_wire::job::{JobSpec, RankEnd};
 use mpd_wire::message::{

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use mpd_clients::{FromJob, Job};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::Notice;
 use mpd_wire::message::{JobNews, ManagerReport};
 

@@ -11,7 +11,7 @@
 //! {"at":2000031,"outputs":{"count":2,"digest":5678},"step":"end"}
 //! ```
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::digest::Fnv;
 use serde::{Deserialize, Serialize};
 

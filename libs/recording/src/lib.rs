@@ -31,7 +31,7 @@ mod write;
 
 use std::fmt;
 
-use mpd_machine::{Machine, Time};
+use mpd_sansio::{Machine, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::BufRead;
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 use crate::Recorded;
 use crate::format::{Header, Line, Outputs, Step};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use mpd_machine::Pump;
+use mpd_sansio::Pump;
 
 /// Sums numbers. Has an alarm one second after each input.
 #[derive(Debug, Default)]

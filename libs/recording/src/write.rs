@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use mpd_machine::{Observer, Step as Taken, Time};
+use mpd_sansio::{Observer, Step as Taken, Time};
 use serde::Serialize;
 
 use crate::Recorded;

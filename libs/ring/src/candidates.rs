@@ -12,7 +12,7 @@ use crate::config::MAX_CANDIDATES;
 use crate::dial::Aim;
 use crate::links::{Link, LinkId, Peer, Purpose};
 use crate::{Event, Ring, Timer};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{DaemonName, Record, Standing};
 
 #[derive(Debug)]

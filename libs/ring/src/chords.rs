@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::Ring;
 use crate::dial::Aim;
 use crate::links::{Link, Purpose};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::DaemonName;
 
 /// The members to which chords lead.

@@ -2,7 +2,7 @@
 
 use crate::links::{Link, LinkId, Purpose};
 use crate::{Event, Ring, Timer};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 impl Ring {
     /// Detects a stall: this daemon was woken far too late. The silence of every neighbour is then

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::links::{LinkId, Peer, Purpose};
 use crate::{Connect, Output, Phase, Ring, Timer, Token};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{Address, DaemonName, Instance};
 
 /// The reason why a connection did not come up.

@@ -13,7 +13,7 @@ use crate::config::GAP;
 use crate::dial::Aim;
 use crate::links::{Link, LinkId};
 use crate::{Event, Output, Phase, Ring};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::RingMessage;
 use mpd_wire::{Record, Standing};
 

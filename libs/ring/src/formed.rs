@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::list::List;
 use crate::{Ring, RingConfig};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Record;
 
 /// The list of all members of a ring. The daemons that begin with it share its records.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::Ring;
 use crate::config::Timing;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{DaemonName, Record, Standing};
 
 /// The times at which the dead died and the departed left.

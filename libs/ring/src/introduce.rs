@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::config::GAP;
 use crate::links::Link;
 use crate::{Event, Phase, Ring};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{MAX_MEMBERS, Newcomer, Record, Standing};
 
 impl Ring {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::config::{MAX_PARKED_LAPS, MAX_REQUESTS};
 use crate::{Event, Output, RequestId, Ring, Timer};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::DaemonName;
 use mpd_wire::message::{Lap, RingMessage};
 

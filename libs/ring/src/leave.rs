@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{Event, Ring};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{Record, Standing};
 
 impl Ring {

@@ -5,7 +5,7 @@
 //! order. `README.md` of this crate has the rules R1 to R7 and a diagram.
 //!
 //! The owner reads its sockets before it lets time pass. After a stall it hands in every waiting
-//! input before it calls [`Machine::handle_timeout`]. A [`Pump`](mpd_machine::Pump) keeps this
+//! input before it calls [`Machine::handle_timeout`]. A [`Pump`](mpd_sansio::Pump) keeps this
 //! order.
 //!
 //! **Users.** The daemon, and the simulator of rings.
@@ -60,7 +60,7 @@ pub use names::MAX_NAME_RECORDS;
 pub use publish::{Publication, UNPUBLISHED};
 pub use recorded::Entry;
 
-use mpd_machine::{Machine, Time, Timers, UNDRAINED};
+use mpd_sansio::{Machine, Time, Timers, UNDRAINED};
 use mpd_wire::message::{Answer, Payload, RingMessage, ScatterId};
 use mpd_wire::names::{Claim, NameKey};
 use mpd_wire::{Address, DaemonName, Instance, JobId, Record, Seat};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{MAX_CHORD_GUESTS, MAX_GUESTS, MAX_RING_GUESTS};
 use crate::{Event, Output, Ring, Token};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::RingMessage;
 use mpd_wire::{Address, DaemonName, Instance};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::config::GAP;
 use crate::{Event, Output, Phase, Ring};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{Address, DaemonName, MAX_ADDRESSES, Record, Standing};
 
 /// The number of accusations within the memory that make a daemon move.
@@ -224,7 +224,7 @@ impl Ring {
         }
         self.give_up_requests();
         self.names = super::names::Names::default();
-        self.timers = mpd_machine::Timers::default();
+        self.timers = mpd_sansio::Timers::default();
         self.reknit = super::candidates::Reknit::new(now);
         self.outputs.push_back(Output::Over);
     }

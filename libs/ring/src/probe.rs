@@ -11,7 +11,7 @@ use crate::config::{GAP, MAX_PROBES, Seed};
 use crate::dial::Aim;
 use crate::links::{Link, Purpose};
 use crate::{Entrance, Event, Phase, Ring};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{Address, DaemonName, MAX_ADDRESSES, Record, Seat, Standing};
 
 #[derive(Debug)]

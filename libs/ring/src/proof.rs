@@ -12,7 +12,7 @@ use crate::config::MAX_PROOFS;
 use crate::dial::Aim;
 use crate::links::{Link, LinkId, Purpose};
 use crate::{Event, Ring};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{DaemonName, Instance, Record, Standing};
 
 impl Ring {

@@ -10,7 +10,7 @@ use crate::config::MAX_REQUESTS;
 use crate::links::{Link, LinkId};
 use crate::scatter::ScatterOrigin;
 use crate::{Event, Output, RequestId, Ring};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::{Naming, Payload, RingMessage};
 use mpd_wire::names::{Claim, Hold, MAX_NAME_RECORD, NameKey, NameRecord, TOO_MANY_OF_JOB};
 use mpd_wire::{DaemonName, JobId, Standing};

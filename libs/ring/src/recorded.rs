@@ -4,8 +4,8 @@
 //! the length of a payload instead of its bytes. A replay uses zeros. The keys of published names
 //! and their locks are replaced by those of a fixed key. The digest of a name record stays the same.
 
-use mpd_machine::Time;
 use mpd_recording::Recorded;
+use mpd_sansio::Time;
 use mpd_wire::message::{Payload, RingMessage, ScatterId};
 use mpd_wire::names::{Claim, NameKey, NameRecord};
 use mpd_wire::{Address, DaemonName, JobId, Record};

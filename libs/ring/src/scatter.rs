@@ -15,7 +15,7 @@ use crate::config::{
 use crate::links::{LinkId, Purpose};
 use crate::window::Window;
 use crate::{Event, Output, RequestId, Ring, Sender, Timer};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::{Answer, Gathered, Payload, RingMessage, Scatter, ScatterId};
 use mpd_wire::{DaemonName, Instance, MAX_MEMBERS, Record};
 

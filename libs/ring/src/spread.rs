@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::links::{Link, LinkId, Peer, Purpose};
 use crate::{Event, Ring};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::{LIST_CHUNK, RingMessage};
 use mpd_wire::{MAX_MEMBERS, Record, Standing};
 

@@ -4,7 +4,7 @@
 //! It also ends if its writer is silent, or when it has lasted too long: [`silence`](crate::silence). The line
 //! splitter emits a [`Record`] with marks. All later stages obey the marks and keep no timers.
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 use crate::silence::{HOLD_TIME, MAX_HOLD_TIME, Task, Unfinished};
 

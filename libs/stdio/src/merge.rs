@@ -32,7 +32,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::line_splitter::Record;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{Rank, RankSet};
 
 use self::excuse::Excuse;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 /// An unfinished line is over after this time without a further byte, so that a prompt appears.
 pub const SILENCE: Duration = Duration::from_millis(200);

@@ -4,7 +4,7 @@
 //! machines of one program, exchange, with encodings and bounds. The same for people is in
 //! docs/PROTOCOL.md.
 //!
-//! **Users.** Every other crate of the suite except `mpd-machine` and the crates of PMI.
+//! **Users.** Every other crate of the suite except `mpd-sansio` and the crates of PMI.
 //!
 //! **Must not know.** Decisions: the crate of the receiving machine decides what a message causes.
 //! Time, descriptors and keys of the channel are unknown here as well.

@@ -3,7 +3,7 @@
 use std::io;
 
 use mpd_daemon::Throttle;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 use crate::daemon::lines;
 

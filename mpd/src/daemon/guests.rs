@@ -8,7 +8,7 @@ use std::path::Path;
 
 use mpd_daemon::ManagerMessage;
 use mpd_io::ring::private_socket::Listed;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{ManagerOrder, Opening, RingRequest};

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use mpd_io::ring::rundir::RunDir;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use nix::fcntl::Flock;
 
 use crate::cli::Cli;

@@ -43,7 +43,7 @@ use mpd_io::process::priority;
 use mpd_io::process::signals::Signals;
 use mpd_io::process::tree;
 use mpd_io::ring::rundir::RunDir;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::Notice;
 use mpd_wire::message::{
     ConsoleReply, HostLimits, JobRef, ManagerOrder, ManagerReport, MeetingAnswer, Phase,

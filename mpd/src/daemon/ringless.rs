@@ -61,7 +61,7 @@ fn refused(problem: &str) -> ConsoleReply {
 
 #[cfg(test)]
 mod tests {
-    use mpd_machine::Time;
+    use mpd_sansio::Time;
 
     use super::*;
     use crate::daemon::jobs::Waiting;

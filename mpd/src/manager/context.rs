@@ -8,8 +8,8 @@ use mio::{Poll, Registry};
 pub(super) use mpd_clients::Job;
 use mpd_io::clock::Clock;
 use mpd_job::manager::Input;
-use mpd_machine::Time;
 use mpd_manager::{Node, Output};
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::message::{ManagerReport, Phase};
 

@@ -38,7 +38,7 @@ use mpd_io::network::control::{Control, Received};
 use mpd_io::network::outgoing::Outgoing;
 use mpd_io::process::signals::{self, Signals};
 use mpd_io::process::spawn::Fate;
-use mpd_machine::Pump;
+use mpd_sansio::Pump;
 use mpd_wire::message::{ProgramEnd, ShimOrder};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{SigSet, Signal};

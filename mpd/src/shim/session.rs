@@ -16,7 +16,7 @@ use mpd_io::process::signals;
 use mpd_io::process::spawn::Fate;
 use mpd_io::process::usage;
 use mpd_io::terminal::plain_terminal;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_stdio::silence::Task;
 use nix::poll::PollFlags;
 use nix::sys::signal::Signal;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use mpd_farm::{Task, TaskId, joblog};
 use mpd_io::network::outgoing::Outgoing;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 /// How long a line may be missing on disk.
 const SYNC: Duration = Duration::from_secs(1);

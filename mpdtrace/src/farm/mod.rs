@@ -24,7 +24,7 @@ use mpd_farm::{Close, Farm, HostId, Input, Options, Output, Task, TaskId, Verdic
 use mpd_io::clock::Clock;
 use mpd_io::process::signals::Signals;
 use mpd_io::wait;
-use mpd_machine::{Pump, Time};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::frame::InvalidFrame;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;

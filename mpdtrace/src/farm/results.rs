@@ -12,7 +12,7 @@ use mpd_farm::frame::Stream;
 use mpd_farm::{End, InOrder, Outcome, Task, TaskId, joblog};
 use mpd_io::files::output::Output;
 use mpd_io::terminal::progress;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use serde_json::{Value, json};
 
 use super::joblog::JobLog;

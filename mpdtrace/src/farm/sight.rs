@@ -11,7 +11,7 @@ use mpd_farm::Membership;
 use mpd_io::ring::console::{Console, ConsoleError};
 use mpd_io::ring::rundir::{RunDir, host_name};
 use mpd_io::ring::slots;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Standing;
 use mpd_wire::message::{ConsoleReply, MemberView, RingRequest, RingView};
 

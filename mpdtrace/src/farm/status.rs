@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mpd_farm::{Farm, Progress};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 /// Between two lines on a terminal, and in a file.
 const ON_TERMINAL: Duration = Duration::from_millis(500);

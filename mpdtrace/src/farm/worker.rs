@@ -20,7 +20,7 @@ use mpd_io::network::outgoing::Outgoing;
 use mpd_io::process::signals::{self, Signals};
 use mpd_io::process::spawn::Fate;
 use mpd_io::process::tree::{Dead, next_dead, reap};
-use mpd_machine::{Pump, Time};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::frame::InvalidFrame;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mio::{Interest, Registry, Token};
 use mpd_io::files::input::Input as Stream;
 use mpd_io::network::watch::watch;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::RankSet;
 use mpd_wire::message::JobInput;
 

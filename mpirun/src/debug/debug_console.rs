@@ -10,7 +10,7 @@ use mio::{Registry, Token, Waker};
 use mpd_debug::numbers::Numbers;
 use mpd_debug::prompt::{Input, Output, Prompt, Settings};
 use mpd_io::files::input::Input as Stdin;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::JobInput;
 use nix::sys::signal::{Signal, raise};
 

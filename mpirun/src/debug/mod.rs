@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use anyhow::Result;
 use mio::Registry;
 use mpd_debug::numbers::Numbers;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 pub(crate) use beside::{Beside, NAME, SessionAction};
 use debug_console::DebugConsole;

@@ -10,7 +10,7 @@ use anyhow::Result;
 use mio::{Registry, Token};
 use mpd_debug::numbers::Numbers;
 use mpd_debug::survey::{Output, Survey};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::JobInput;
 use nix::sys::signal::{Signal, raise};
 

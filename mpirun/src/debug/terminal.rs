@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use mio::Waker;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use nix::sys::signal::{Signal, raise};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};

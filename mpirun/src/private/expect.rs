@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use mpd_io::clock::Clock;
 use mpd_io::process::signals::Signals;
 use mpd_io::process::tree;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -1,6 +1,6 @@
 //! The debugger for crashed ranks: when it opens, and whether it has the terminal. Pure.
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{Rank, RankSet};
 
 use crate::held::CrashedRanks;

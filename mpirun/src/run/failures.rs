@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::{Failure, RankEnd};
 
 use super::interface::Settings;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::job::exit;
 

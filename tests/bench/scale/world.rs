@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input as JobInput, Manager, Output as JobOutput};
-use mpd_machine::{Pump, Time};
 use mpd_ring::{
     Connect, DialFailure, Formed, Input, LinkId, Output, Peer, RequestId, Ring, RingConfig, Rules,
     Timing, Token,
 };
+use mpd_sansio::{Pump, Time};
 use mpd_wire::job::{AbortScope, HostSlice, HostSlices, OnFailure, RankEnd};
 use mpd_wire::message::{Down, Payload, RingMessage, ScatterId, Up};
 use mpd_wire::{Instance, Rank, RankSet};

@@ -4,7 +4,7 @@ use std::fs;
 
 use mpd_alloc::data::{AllocRequest, Hardness};
 use mpd_alloc::{Allocator, Config, Input, Member, OwnerId, Saved, Timing};
-use mpd_machine::{Machine as _, Time};
+use mpd_sansio::{Machine as _, Time};
 use mpd_wire::Instance;
 
 use super::world::name;

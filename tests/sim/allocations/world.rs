@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_alloc::data::{AllocId, AllocMessage, AllocNews, AllocRequest, Part, Why};
 use mpd_alloc::{Allocator, Config, Input, Member, Output, OwnerId, Resume, Saved, Timing};
-use mpd_machine::{Pump, Time};
+use mpd_sansio::{Pump, Time};
 use mpd_tests::random::Random;
 use mpd_wire::{DaemonName, Instance};
 

@@ -172,7 +172,7 @@ fn allocate(count: u32) -> RingRequest {
 }
 
 /// The process of `host` acts, if there is one.
-fn act(world: &mut World, host: usize, acts: impl FnOnce(&mut Process, mpd_machine::Time)) {
+fn act(world: &mut World, host: usize, acts: impl FnOnce(&mut Process, mpd_sansio::Time)) {
     let now = world.time();
     let Some(process) = world.process(host) else { return };
     acts(process, now);

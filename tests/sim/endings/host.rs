@@ -7,7 +7,7 @@ use mpd_ending::{
     Answer, Beginning, Completeness, Ending, FileKind, HELPER_PATIENCE, Input, Output, Pid,
     Question,
 };
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::job::RankEnd;
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use mpd_ending::{HELPER_PATIENCE, IMMUNE_PATIENCE, Input, PATIENCE, SignalTarget};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_tests::random::Random;
 use mpd_wire::Rank;
 use mpd_wire::job::RankEnd;

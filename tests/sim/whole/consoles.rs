@@ -1,6 +1,6 @@
 //! Consoles: the machine of `mpirun`, its job, and its connection to the daemon and the root manager.
 
-use mpd_machine::{Pump, Time};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::JobId;
 use mpd_wire::job::{Failure, OnFailure};
 use mpd_wire::message::JobNews;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use mpd_job::manager::LinkEnd;
 use mpd_joblink::{Frame, Input, JobLink, JobLinkMessage, Output, Seek, Side, Timing};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::{HostSlice, HostSlices};
 use mpd_wire::{DaemonName, Instance};
 

@@ -15,8 +15,8 @@ use mpd_job::manager::spawns::order::{Parent, SpawnOrder};
 use mpd_job::manager::spawns::{Announced, SpawnInput, SpawnOutput, SpawnSettings};
 use mpd_job::manager::{Config, Input, LinkEnd, Manager, Output};
 use mpd_joblink::{Frame, JobLinkMessage};
-use mpd_machine::{Pump, Time};
 use mpd_placement::hints::{Surroundings, Wanted, program_of};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::Rank;
 use mpd_wire::job::{Failure, HostSlice, RankEnd, exit};
 use mpd_wire::message::{
@@ -100,7 +100,7 @@ impl Machines {
                 self.give_clients(turn, ClientsInput::DaemonReplaced);
             }
             ForManager::DaemonGone => {
-                let lost = mpd_meeting::Input::DaemonLost;
+                let lost = mpd_connect::Input::DaemonLost;
                 self.give_clients(turn, ClientsInput::Meeting(lost));
                 if self.awaits_a_child(turn) {
                     self.pump.post(Input::CutOff);

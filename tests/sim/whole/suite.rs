@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_tests::random::Random;
 use mpd_wire::JobId;
 use mpd_wire::job::RankEnd;

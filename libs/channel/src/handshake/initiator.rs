@@ -10,7 +10,7 @@ use crate::key::{Key, NoRandomness};
 use crate::schedule::{HandshakeSecrets, Tag};
 use crate::seal::{Opener, Sealer};
 use crate::{hello, schedule};
-use mpd_machine::{Time, UNDRAINED};
+use mpd_sansio::{Time, UNDRAINED};
 
 /// The data of one outgoing connection.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use crate::key::{Key, KeyId, Keys};
 use crate::schedule::{HandshakeSecrets, Tag};
 use crate::seal::{Opener, Sealer};
 use crate::{hello, schedule};
-use mpd_machine::{Time, UNDRAINED};
+use mpd_sansio::{Time, UNDRAINED};
 
 /// The data of one accepted connection.
 #[derive(Clone, Debug)]

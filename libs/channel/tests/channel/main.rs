@@ -15,7 +15,7 @@ use mpd_channel::{
     ChannelError, Established, HandshakeError, Initiator, Instance, Key, Keys, Opened, Opener,
     Purpose, Responder,
 };
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 const KEY: [u8; 32] = *b"the key that everybody here has!";
 const OTHER_KEY: [u8; 32] = *b"a key that nobody here has heard";

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use mpd_job::manager::Input;
-use mpd_machine::{Time, Timers};
+use mpd_sansio::{Time, Timers};
 use mpd_wire::Rank;
 use mpd_wire::job::Bytes;
 use pmi_proto::{Answer, Operation, Phase, Spawned, Ticket};

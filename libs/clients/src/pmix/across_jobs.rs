@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mpd_machine::{Pump, Time};
-use mpd_meeting::Meetings;
+use mpd_connect::Meetings;
+use mpd_sansio::{Pump, Time};
 use mpd_wire::Rank;
 use mpd_wire::message::FenceGroup;
 use pmix_proto::view::Proc;

@@ -1,15 +1,15 @@
 //! Operations with processes of other jobs: the fences of the own members, and the meetings at the root.
 //!
 //! The members of this job meet in a fence of a group, whose name has a digest of all members. The root gets the list of
-//! the members with their entries. It lets the machine of [`mpd_meeting`] meet the other jobs. It sends the result to all
+//! the members with their entries. It lets the machine of [`mpd_connect`] meet the other jobs. It sends the result to all
 //! hosts before it releases the group.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mpd_connect::{Assembly, Cause, Effect, Ended, Failure, Meetings, Output, Party};
 use mpd_job::manager::Input;
-use mpd_machine::{Pump, Time};
-use mpd_meeting::{Assembly, Cause, Effect, Ended, Failure, Meetings, Output, Party};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::frame::compact;
 use mpd_wire::job::{members_mark, same_secret};
 use mpd_wire::message::{FenceGroup, FenceMembers, ManagerReport};
@@ -120,7 +120,7 @@ impl Pmix {
             key: key.clone(),
         };
         self.across_jobs.waiting.insert(key, (first, group, roll));
-        self.meet(turn, mpd_meeting::Input::Assembled(assembly));
+        self.meet(turn, mpd_connect::Input::Assembled(assembly));
     }
 
     /// The worlds of this job among these processes, for other jobs.
@@ -132,9 +132,9 @@ impl Pmix {
     }
 
     /// Gives the machine an event. Only the root has a machine.
-    pub(crate) fn meet(&mut self, turn: &Turn<'_>, input: mpd_meeting::Input) {
+    pub(crate) fn meet(&mut self, turn: &Turn<'_>, input: mpd_connect::Input) {
         let begins =
-            matches!(input, mpd_meeting::Input::Assembled(_) | mpd_meeting::Input::Passed(..));
+            matches!(input, mpd_connect::Input::Assembled(_) | mpd_connect::Input::Passed(..));
         if !turn.job.is_root() || (self.across_jobs.machine.is_none() && !begins) {
             return;
         }
@@ -373,7 +373,7 @@ impl Pmix {
     }
 
     fn tell(&mut self, turn: &Turn<'_>, job: JobId, message: &ForeignMessage) {
-        self.meet(turn, mpd_meeting::Input::Tell(job, compact::to_vec(message)));
+        self.meet(turn, mpd_connect::Input::Tell(job, compact::to_vec(message)));
     }
 
     /// Takes a message of the root manager of a connected job.

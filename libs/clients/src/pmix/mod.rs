@@ -54,7 +54,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mpd_job::manager::Input;
-use mpd_machine::{Time, Timers};
+use mpd_sansio::{Time, Timers};
 use mpd_wire::Rank;
 use pmix_proto::{Answer, Operation, Phase, Ticket};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 
 use crate::fixture;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mpd_job::manager::spawns::Announced;
 use mpd_job::manager::{Input as JobInput, LinkEnd};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::{Parts, World as Numbers};
 use mpd_wire::message::{Down, FenceGroup, ManagerReport, TreeKind, Up};
 use mpd_wire::{Rank, RankSet};

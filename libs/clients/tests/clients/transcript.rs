@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mpd_job::manager::LinkEnd;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::{Down, NameAnswer, Up};
 use mpd_wire::{Rank, RankSet};
 use pmi_proto::pairs::Pieces;

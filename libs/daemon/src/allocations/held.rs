@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mpd_alloc::SavedOwn;
 use mpd_alloc::data::Part;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::DaemonName;
 
 /// How often held slots are reported again.

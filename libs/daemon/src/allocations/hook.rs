@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use mpd_alloc::data::{AllocRequest, Strings};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 use crate::output::{HookId, Output};
 

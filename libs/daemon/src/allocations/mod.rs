@@ -16,8 +16,8 @@ use mpd_alloc::{
     Allocator, Config, Input as Event, Member, Output as AllocOutput, OwnerId, Resume, Saved,
     Timing,
 };
-use mpd_machine::{Pump, Time};
 use mpd_ring::{Input, MAX_ANSWER, RequestId, Ring};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::message::{Answer, ConsoleReply, OrderAnswer, Payload, RingOrder};
 use mpd_wire::{DaemonName, Standing};
 use serde::{Deserialize, Serialize};

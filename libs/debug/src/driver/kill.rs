@@ -6,7 +6,7 @@
 //! driver sends gdb's own `kill`: at once after such an error, otherwise after a while.
 
 use super::{DIES, Driver, KILL, Kind, Output, Phase, Program};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 /// The progress of killing a running program.
 #[derive(Debug, Default)]

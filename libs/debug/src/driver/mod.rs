@@ -30,7 +30,7 @@ use self::lines::Lines;
 use self::pending_text::PendingText;
 use self::program::Terminal;
 use crate::mi::{MAX_LINE, MAX_TAIL};
-use mpd_machine::{Time, UNDRAINED};
+use mpd_sansio::{Time, UNDRAINED};
 use mpd_stdio::silence::Task;
 
 /// Bytes of a line to the console, without its first byte and newline.

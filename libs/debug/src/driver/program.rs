@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{MAX_TEXT, Output, pending_text};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_stdio::silence::{MAX_HOLD_TIME, Task, Unfinished};
 
 /// The output of the program's terminal.

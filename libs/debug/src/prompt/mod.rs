@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::numbers::Numbers;
-use mpd_machine::{Time, UNDRAINED};
+use mpd_sansio::{Time, UNDRAINED};
 use mpd_wire::RankSet;
 use mpd_wire::message::MAX_DEBUG_LINE;
 

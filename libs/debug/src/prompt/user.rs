@@ -2,7 +2,7 @@
 
 use super::command::{Command, HELP_ON_ADDRESS, repeated};
 use super::{MAX_AHEAD, MAX_GROUPS, MAX_TYPED, Output, Phase, Prompt, TWICE_WITHIN, rank_or_ranks};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::RankSet;
 
 impl Prompt {

@@ -32,7 +32,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use mpd_machine::{Machine, Time, UNDRAINED};
+use mpd_sansio::{Machine, Time, UNDRAINED};
 use mpd_wire::job::Crash;
 use mpd_wire::message::{MARK_CREDIT, ProgramEnd, ShimOrder, ShimReport, shim_text};
 

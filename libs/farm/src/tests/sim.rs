@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use mpd_machine::{Machine as _, Time};
+use mpd_sansio::{Machine as _, Time};
 
 use crate::halt;
 use crate::{

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mpd_frame::{InvalidFrame, Versions, compact};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use proptest::prelude::*;
 
 use crate::command::{self, Template, UnsafePlace};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpd_machine::{Machine as _, Time};
+use mpd_sansio::{Machine as _, Time};
 
 use crate::{Order, Outcome, Setup, Task, TaskId, Worker, WorkerInput};
 

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 /// The file. All users may make files in its directory, so only a file of root counts.
 pub const PATH: &str = "/run/mpd-suite/drain";

@@ -14,7 +14,7 @@ use mpd_channel::{
     ChannelError, HandshakeError, Initiator, Instance, Key, KeyId, Opened, Opener, Purpose,
     Responder, Sealer,
 };
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 use crate::network::outgoing::Outgoing;
 use crate::network::tcp;

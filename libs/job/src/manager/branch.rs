@@ -20,7 +20,7 @@ use crate::manager::fence::Reduce;
 use crate::manager::groups::GroupEntries;
 use crate::manager::reports::Reports;
 use crate::manager::{Config, Output};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::{Failure, HostSlices, MpiLibrary, Parts, SpawnOutcome, World};
 use mpd_wire::message::{Down, MAX_LISTED, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};

@@ -2,7 +2,7 @@
 
 use crate::manager::job::{Job, Phase, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, Timer};
 use crate::manager::{FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::Failure;
 use mpd_wire::message::Down;
 

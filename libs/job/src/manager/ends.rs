@@ -1,6 +1,6 @@
 //! Ends of ranks, and what they mean for the job.
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::job::{Failure, MpiLibrary, OnFailure, RankEnd};
 use mpd_wire::message::Down;

@@ -3,7 +3,7 @@
 use crate::manager::Output;
 use crate::manager::job::Job;
 use crate::manager::rank_table::Ended;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::RankEnd;
 use mpd_wire::message::HostChange;
 use mpd_wire::{DaemonName, Rank};

@@ -4,7 +4,7 @@
 //! fence that all ranks enter costs one message per manager.
 
 use crate::manager::FENCE_HOLD;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{Rank, RankSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

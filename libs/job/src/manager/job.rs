@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::manager::rank_table::{Pmi, RankTable};
 use crate::manager::{Config, DRAIN_GRACE, FAILURE_GRACE, Output, TERMINATE_GRACE};
 use mpd_events::Recorder;
-use mpd_machine::{Time, Timers};
+use mpd_sansio::{Time, Timers};
 use mpd_wire::job::{AbortScope, Failure, HostSlices, ManagerEnd, OnFailure, Places, RankEnd};
 use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};

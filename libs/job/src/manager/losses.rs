@@ -4,7 +4,7 @@
 //! failure of the lost host is therefore reported when the cause has come, or after [`CAUSE_PATIENCE`]. Meanwhile the
 //! job is ended as after every failure.
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::DaemonName;
 use mpd_wire::job::{Failure, HostSlices, ManagerEnd, RankEnd};
 use mpd_wire::message::{HostChange, HostTurn};

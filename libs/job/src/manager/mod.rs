@@ -39,7 +39,7 @@ use crate::manager::spawns::{
     Announced, RootSpawns, SpawnInput, SpawnOutput, SpawnSettings, Spawns,
 };
 use mpd_events::Recorded;
-use mpd_machine::{Machine, Time, UNDRAINED};
+use mpd_sansio::{Machine, Time, UNDRAINED};
 use mpd_wire::job::{
     AbortScope, Crash, Failure, HostSlice, HostSlices, ManagerEnd, MpiLibrary, OnFailure, Parts,
     RankEnd, World,

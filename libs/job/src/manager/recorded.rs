@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use mpd_machine::Time;
 use mpd_recording::Recorded;
+use mpd_sansio::Time;
 use mpd_wire::job::MAX_RANKS;
 use mpd_wire::message::Down;
 

@@ -1,6 +1,6 @@
 //! The router: passes inputs and outputs between the machines of a manager, and to its process.
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::{Down, Up};
 
 use crate::manager::branch::BranchOutput;

@@ -16,7 +16,7 @@
 use crate::manager::job::{Job, Phase};
 use crate::manager::rank_table::{RankTable, Spawned, Stage};
 use crate::manager::{Output, WorldPlan};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::{AbortScope, Failure, HostSlices, RankEnd, SpawnOutcome, World};
 use mpd_wire::message::Down;
 use mpd_wire::{DaemonName, Rank};

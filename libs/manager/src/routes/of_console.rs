@@ -3,7 +3,7 @@
 use mpd_clients as clients;
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::SpawnInput;
-use mpd_machine::state;
+use mpd_sansio::state;
 use mpd_wire::message::{JobInput, JobNews, JobOrder, ManagerOrder, ManagerReport};
 
 use crate::node::Node;
@@ -56,11 +56,11 @@ impl Node {
                 self.perform(clients::Input::Named(request, answer));
             }
             ManagerOrder::Met { request, answer } => {
-                let answer = mpd_meeting::Input::Answer(request, answer);
+                let answer = mpd_connect::Input::Answer(request, answer);
                 self.perform(clients::Input::Meeting(answer));
             }
             ManagerOrder::Passed { from, payload } => {
-                let passed = mpd_meeting::Input::Passed(from, payload);
+                let passed = mpd_connect::Input::Passed(from, payload);
                 self.perform(clients::Input::Meeting(passed));
             }
             ManagerOrder::NameLost { name, to } => {

@@ -139,7 +139,7 @@ impl Node {
     /// No process is left. Jobs that met the ranks do not wait for the reader of the output.
     fn drain(&mut self) {
         let failure = self.machine.machine().failure().map(cause_of);
-        self.queue.report(clients::Input::Meeting(mpd_meeting::Input::End(failure)));
+        self.queue.report(clients::Input::Meeting(mpd_connect::Input::End(failure)));
         self.perform(ForStdio::Drain);
     }
 
@@ -199,6 +199,6 @@ impl Node {
 }
 
 /// A failure, for the jobs that met the ranks of this one.
-fn cause_of(failure: &Failure) -> mpd_meeting::Cause {
-    mpd_meeting::Cause { code: failure.exit_code(), text: failure.to_string() }
+fn cause_of(failure: &Failure) -> mpd_connect::Cause {
+    mpd_connect::Cause { code: failure.exit_code(), text: failure.to_string() }
 }

@@ -61,7 +61,7 @@ impl Node {
     /// The daemon has died. Managers that have not connected through it cannot connect any more.
     fn daemon_gone(&mut self, at: Moment<'_>) {
         self.upstream.look_for_daemon(at.now);
-        self.perform(clients::Input::Meeting(mpd_meeting::Input::DaemonLost));
+        self.perform(clients::Input::Meeting(mpd_connect::Input::DaemonLost));
         if self.children().any(|tree_index| at.facts.awaits(tree_index)) {
             self.machine.post(Input::CutOff);
         }

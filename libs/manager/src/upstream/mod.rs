@@ -17,7 +17,7 @@ use std::time::Duration;
 use mpd_clients::Job;
 use mpd_events::Recorded;
 use mpd_job::manager::WorldEnds;
-use mpd_machine::{Time, Timers};
+use mpd_sansio::{Time, Timers};
 use mpd_wire::job::{Failure, Notice, RankEnd};
 use mpd_wire::message::{
     JobEvent, JobNews, MAX_RUN, MAX_SPANS, ManagerReport, Phase, Span, StartJob, Up,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 /// The time after which a manager says that it has begun, if it has reported nothing else.
 const SIGN_AFTER: Duration = Duration::from_millis(500);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::message::{Exchange, Phase, Span};
 

@@ -9,7 +9,7 @@ use crate::merge::{AT_ONCE, Merger, PROMPT_PATIENCE};
 use crate::record::{Item, MAX_PAYLOAD};
 use crate::uplink::Uplink;
 use crate::write_admission::{MAX_WAITING, WriteAdmission};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::TREE_WINDOW;
 use mpd_wire::{Rank, RankSet};
 

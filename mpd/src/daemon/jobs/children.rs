@@ -7,7 +7,7 @@ use std::time::Duration;
 use mpd_io::process::spawn::Fate;
 use mpd_io::process::sweep;
 use mpd_io::process::tree::{self, Dead};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use nix::unistd::{Pid, getsid};
 
 /// The time between two attempts to kill all orphans.

@@ -7,7 +7,7 @@ use mpd_daemon::{Demand, JobsHere as _};
 use mpd_io::process::cgroup::Cgroup;
 use mpd_io::process::oom;
 use mpd_io::process::spawn::Fate;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::job::ManagerEnd;
 

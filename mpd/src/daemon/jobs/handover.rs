@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use anyhow::{Context, Result};
 use mpd_io::process::cgroup::Cgroup;
 use mpd_leftovers::record::JobRecord;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::frame::Kind;
 use mpd_wire::message::{Launch, ManagerOrder, StartJob};

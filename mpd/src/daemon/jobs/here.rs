@@ -90,7 +90,7 @@ mod tests {
 
     use mpd_io::ring::rundir::RunDir;
     use mpd_leftovers::record::JobRecord;
-    use mpd_machine::Time;
+    use mpd_sansio::Time;
     use mpd_wire::Instance;
     use mpd_wire::job::{Cookie, JobKey};
     use mpd_wire::message::{Opening, VERSION};

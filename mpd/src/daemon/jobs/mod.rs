@@ -32,7 +32,7 @@ use mpd_io::network::conn::Conn;
 use mpd_io::process::identity::user_name;
 use mpd_io::process::spawn::Fate;
 use mpd_io::ring::rundir::RunDir;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice};
 use mpd_wire::message::{
     ConsoleReply, HostLimits, HostUse, JobRef, JobSummary, Launch, MAX_RUNS, ManagerReport,

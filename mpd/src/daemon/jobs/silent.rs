@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use mpd_io::process::tree;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::Launch;
 use nix::sys::signal::{Signal, kill};

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use mpd_daemon::listing;
 use mpd_io::process::usage;
-use mpd_machine::Time;
 use mpd_ring::MAX_ANSWER;
+use mpd_sansio::Time;
 use mpd_wire::message::{HostUse, RankRun, RankUse, RunUse};
 use mpd_wire::{JobId, Rank, RankSet};
 use nix::unistd::Pid;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mpd_io::network::conn::Conn;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use nix::unistd::Pid;
 
 use super::fork_server::ForkServer;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use mpd_channel::{Instance, Purpose};
-use mpd_machine::{Stagger, Time};
 use mpd_ring::DialFailure;
+use mpd_sansio::{Stagger, Time};
 use mpd_wire::DaemonName;
 
 /// An attempt, numbered by its owner.

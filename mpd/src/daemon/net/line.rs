@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use mpd_channel::{HandshakeError, Instance, Purpose};
 use mpd_io::network::link::{Link, LinkError};
-use mpd_machine::Time;
 use mpd_ring::DialFailure;
+use mpd_sansio::Time;
 use mpd_wire::DaemonName;
 
 use crate::daemon::net::dial::AttemptId;

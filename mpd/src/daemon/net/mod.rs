@@ -25,8 +25,8 @@ use mpd_channel::{ChannelError, HandshakeError, Instance, Key, Purpose, Repeats,
 use mpd_daemon::Throttle;
 use mpd_io::host::random;
 use mpd_io::network::link::{CHUNK, Link, LinkError, LinkReport};
-use mpd_machine::Time;
 use mpd_ring::{DialFailure, LinkId, Peer};
+use mpd_sansio::Time;
 use mpd_wire::DaemonName;
 use mpd_wire::frame::{self, InvalidFrame};
 use mpd_wire::message::{Greeting, RingMessage};

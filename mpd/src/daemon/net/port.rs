@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use anyhow::{Context, Result};
 use mpd_io::network::addresses;
 use mpd_io::network::tcp;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::{Address, MAX_ADDRESSES};
 
 use crate::daemon::acceptor::Acceptor;

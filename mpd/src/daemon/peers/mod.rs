@@ -14,7 +14,7 @@ use mio::unix::SourceFd;
 use mio::{Registry, Token};
 use mpd_daemon::ManagerMessage;
 use mpd_io::network::conn::Conn;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::ConsoleReply;
 use nix::unistd::geteuid;

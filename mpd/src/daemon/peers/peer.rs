@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 
 use mpd_io::network::conn::{Conn, Filled};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::frame::{InvalidFrame, Kind, Versions};
 use mpd_wire::job::{JobSpec, MAX_SPEC};
 use mpd_wire::message::{ConsoleReply, ManagerReport, Opening, RingRequest, VERSION};

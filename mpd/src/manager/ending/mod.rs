@@ -28,7 +28,7 @@ use mpd_io::process::signals;
 use mpd_io::process::tree;
 use mpd_io::ring::rundir::RunDir;
 use mpd_job::manager::Input as JobInput;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::job::{JobSpec, OnFailure};
 use mpd_wire::message::StartJob;

@@ -11,7 +11,7 @@ pub(super) mod staging;
 
 use std::os::fd::OwnedFd;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::{Class, Down, TreeKind, Up};
 
 pub(super) use self::branches::{Branches, Config, LinkEnd};

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use mpd_io::files::digest::{Hasher, Hashing};
 use mpd_io::files::logging::plain;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::{Digest, Failure};
 use mpd_wire::message::JobNews;
 

@@ -23,7 +23,7 @@ use mpd_clients::{
     Room,
 };
 use mpd_ending::Input as Ending;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::message::Phase;
 

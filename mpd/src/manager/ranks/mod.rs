@@ -47,7 +47,7 @@ use mpd_io::process::cgroup::Cgroup;
 use mpd_io::process::spawn::LowNumbers;
 use mpd_io::process::tree;
 use mpd_job::manager::Input;
-use mpd_machine::{Time, Timers};
+use mpd_sansio::{Time, Timers};
 use mpd_wire::job::RankEnd;
 use mpd_wire::message::{MAX_DEBUG_LINE, Phase};
 use mpd_wire::{Rank, RankSet};

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 
 /// With up to so many children the kernel is asked about all at each report of a death.

@@ -4,7 +4,7 @@
 //! asks their managers, through the tree. The answers travel behind the output that was read before the look, so the root
 //! has that output when it takes the answer. No rank is stopped for that.
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{Rank, RankSet, Stream};
 

@@ -12,7 +12,7 @@ use mpd_io::files::logging::plain;
 use mpd_io::files::output::Output;
 use mpd_io::files::own_file::open_behind_links;
 use mpd_io::network::watch::watch;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_stdio::hostlabel::HostLabels;
 use mpd_stdio::record::Item;
 use mpd_wire::job::{JobSpec, OutputSpec};

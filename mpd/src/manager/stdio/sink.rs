@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use mpd_io::files::logging::plain;
 use mpd_io::files::output::Output;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_stdio::format;
 use mpd_stdio::format::Formatter;
 use mpd_stdio::hostlabel::HostLabels;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use mpd_job::manager::spawns::{Caller, SpawnSettings};
 use mpd_job::manager::{Config, Input, Manager};
-use mpd_machine::{Pump, Time};
+use mpd_sansio::{Pump, Time};
 use mpd_wire::job::{AbortScope, Failure, HostSlices, OnFailure, SpawnPlacement, World};
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};

@@ -8,8 +8,8 @@ use mpd_clients::{
     LinkOutput, Output, World,
 };
 use mpd_job::manager::{Input as JobInput, LinkEnd, Output as JobOutput};
-use mpd_machine::Time;
 use mpd_placement::locality::Topology;
+use mpd_sansio::Time;
 use mpd_wire::job::{Argset, Bytes, Cookie, HostSlices, JobKey, JobSpec, RankEnd};
 use mpd_wire::message::{Down, HostLimits, StartJob, TreeKind, Up};
 use mpd_wire::{JobId, Rank};

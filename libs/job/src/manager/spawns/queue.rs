@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::manager::WorldPlan;
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::{HostSlice, HostSlices, MAX_RANKS_EVER, Parts, World};
 use mpd_wire::message::MAX_TREE_FRAME;
 use mpd_wire::{DaemonName, Rank, RankSet};

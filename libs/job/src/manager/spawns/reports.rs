@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::RankSet;
 use mpd_wire::message::{MAX_LISTED_RANKS, MAX_READY, ReadySpawn, SpawnState};
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::job::{Bytes, SpawnPlacement};
 use mpd_wire::message::Placing;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::job::{SIGKILL, SIGTERM, SIGTSTP};
 use super::*;
-use mpd_machine::Pump;
+use mpd_sansio::Pump;
 use mpd_wire::Instance;
 use mpd_wire::job::HostSlice;
 

@@ -12,7 +12,7 @@ use mpd_channel::{HandshakeError, Instance, Purpose, Responder};
 use mpd_io::host::random;
 use mpd_io::network::link::{CHUNK, Link, LinkError};
 use mpd_joblink::{Input, Seconds, Seek};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::job::FAN_OUT;
 
 use super::{Branches, Line, LinkEnd, News, Stage, Standing};

@@ -8,7 +8,7 @@ use mpd_io::files::logging::plain;
 use mpd_io::network::link::{LinkError, LinkReport};
 use mpd_joblink as joblink;
 use mpd_joblink::{Input, Output, Seconds};
-use mpd_machine::Time;
+use mpd_sansio::Time;
 
 use super::{Branch, Branches, LinkEnd, News, Stage, Standing};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::job::{namespace_mark, same_secret};
 use mpd_wire::message::{MeetingAnswer, MeetingOperation, Payload};

@@ -1,6 +1,6 @@
 //! One end of a link to the root manager of another job: two streams of bytes, one frame of each under way.
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::message::Payload;
 
 use super::frame::{Frame, MAX_BYTES, MAX_MESSAGE, Malformed, Message};

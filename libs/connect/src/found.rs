@@ -1,6 +1,6 @@
 //! The search for the job of a namespace.
 
-use mpd_machine::Time;
+use mpd_sansio::Time;
 use mpd_wire::JobId;
 
 /// A job of a namespace.

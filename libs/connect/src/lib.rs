@@ -26,7 +26,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use mpd_machine::{Machine, Time, UNDRAINED};
+use mpd_sansio::{Machine, Time, UNDRAINED};
 use mpd_wire::JobId;
 use mpd_wire::message::{MeetingAnswer, MeetingOperation, Payload};
 
