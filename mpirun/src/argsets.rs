@@ -493,24 +493,18 @@ impl<'a> Argsets<'a> {
             memory_kinds: self.job.memory_kinds(),
             report_ends: self.job.reports.exits().any(),
             trace: self.job.reports.trace().any(),
-            preload: self.job.preload,
             placement,
             spawn: self.job.placement.spawn(),
-            adopted: false,
-            debug: None,
             on_crash: self.job.crash.spec(),
-            hold: false,
             closed: self.caller.closed,
             niceness: self.caller.niceness,
             host_timeout: self.job.host_timeout(),
-            allow_alone: self.job.allow_alone,
-            no_pmix: self.job.no_pmix,
-            unique_names: self.job.unique_names,
             record: self
                 .job
                 .reports
                 .record()
                 .map(|directory| absolute(&self.caller.directory, directory)),
+            ..self.job.switches.clone()
         };
         match spec.check() {
             Ok(()) => Ok((spec, chosen)),
@@ -561,7 +555,8 @@ impl<'a> Argsets<'a> {
         let [name, args @ ..] = &program.words[..] else {
             return Err(Usage::syntax("there is no program to run"));
         };
-        if self.job.preload && mpd_io::process::locate::names_architecture(name.as_bytes()) {
+        if self.job.switches.preload && mpd_io::process::locate::names_architecture(name.as_bytes())
+        {
             let name = name.to_string_lossy();
             return Err(Usage::new(format!("-preload and %a contradict each other: {name}")));
         }

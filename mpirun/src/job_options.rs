@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpd_io::files::logging::is_plain;
-use mpd_wire::job::Bytes;
+use mpd_wire::job::{Bytes, JobSpec};
 use mpd_wire::{Rank, RankSet};
 
 use crate::once::Once;
@@ -60,24 +60,22 @@ struct StdinOptions {
 #[derive(Debug, Default)]
 pub struct JobOptions {
     alias: Once<String>,
-    pub(crate) allow_alone: bool,
     pub(crate) config_file: Once<PathBuf>,
     pub(crate) crash: CrashOptions,
     pub(crate) dry_run: DryRun,
     host_timeout: Once<u32>,
     pub(crate) job_file: Once<PathBuf>,
     memory_kinds: Once<String>,
-    pub(crate) no_pmix: bool,
     pub(crate) placement: PlacementOptions,
     pub(crate) output: OutputOptions,
     pub(crate) ring_options: RingOptions,
-    pub(crate) preload: bool,
     pub(crate) reports: ReportOptions,
+    /// The switches, which the specification has as they are.
+    pub(crate) switches: JobSpec,
     stdin: StdinOptions,
     timeout: Once<Option<Duration>>,
     pub(crate) tools: Tools,
     pub(crate) tmpdir: Once<PathBuf>,
-    pub(crate) unique_names: bool,
     pub(crate) universe: Once<Universe>,
 }
 
@@ -86,7 +84,7 @@ impl JobOptions {
     pub fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
         match setting.opt.key {
             Key::Alias => self.alias.set(alias(setting)?, setting)?,
-            Key::AllowAlone => self.allow_alone = true,
+            Key::AllowAlone => self.switches.allow_alone = true,
             Key::ConfigFile => self.config_file.set(setting.nonempty()?.into(), setting)?,
             Key::DryRun => self.dry_run.wanted = true,
             Key::Json => self.dry_run.json = true,
@@ -95,15 +93,15 @@ impl JobOptions {
                 self.job_file.set(directory.join(setting.nonempty()?), setting)?;
             }
             Key::MemoryKinds => self.memory_kinds.set(memory_kinds(setting)?, setting)?,
-            Key::NoPmix => self.no_pmix = true,
-            Key::Preload => self.preload = true,
+            Key::NoPmix => self.switches.no_pmix = true,
+            Key::Preload => self.switches.preload = true,
             Key::Ring | Key::RunDir => self.ring_options.note(setting, directory)?,
             Key::Stdin => {
                 let ranks = setting.text()?.parse().map_err(|e| setting.error(e))?;
                 self.stdin.ranks.set(ranks, setting)?;
             }
             Key::StdinSwitch => self.stdin.switch = true,
-            Key::UniqueNames => self.unique_names = true,
+            Key::UniqueNames => self.switches.unique_names = true,
             Key::Timeout => {
                 let limit = timeout(setting.text()?).map_err(|e| setting.error(e))?;
                 self.timeout.set(limit, setting)?;
