@@ -1,6 +1,6 @@
 //! What the owners of a manager report to the node.
 
-use mpd_clients::{Caller, ClientSpawn, FromJob};
+use mpd_clients::FromJob;
 use mpd_job::manager::{Input, LinkEnd};
 use mpd_placement::binding::Bindings;
 use mpd_sansio::Time;
@@ -50,8 +50,8 @@ pub enum Event {
     TraceEnds,
 
     // Of the ranks here.
-    /// A rank requests further processes.
-    Spawn(Caller, ClientSpawn),
+    /// An output of the machine of the clients that does not concern their connections.
+    Clients(mpd_clients::Output),
     /// The CPUs to which the ranks of a world here will be bound.
     Bound(Rank, Bindings),
     /// The ranks of this host are about to be started.

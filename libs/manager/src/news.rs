@@ -1,6 +1,7 @@
 //! What the job links report.
 
 use mpd_job::manager::LinkEnd;
+use mpd_joblink::JobLinkMessage;
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{DaemonName, Stream};
 
@@ -37,4 +38,25 @@ pub enum News {
         /// Whether the connection was closed. The manager has probably ended.
         closed: bool,
     },
+}
+
+impl News {
+    /// A message from that neighbour. The machine of a link takes from each side only its own kinds of messages.
+    pub fn of(end: LinkEnd, message: JobLinkMessage) -> Option<Self> {
+        let tree_index = match end {
+            LinkEnd::Parent => None,
+            LinkEnd::Child(tree_index) => Some(tree_index),
+        };
+        Some(match message {
+            JobLinkMessage::Down(report) => Self::Down(report),
+            JobLinkMessage::Up(report) => Self::Report(tree_index?, report),
+            JobLinkMessage::Keys(bytes) => Self::Keys(end, bytes),
+            JobLinkMessage::Output(stream, bytes) => Self::Output(tree_index?, stream, bytes),
+            JobLinkMessage::Stdin(bytes) => Self::Stdin(bytes),
+            JobLinkMessage::Spec(bytes) => Self::Spec(bytes),
+            JobLinkMessage::File(bytes) => Self::File(bytes),
+            JobLinkMessage::World(bytes) => Self::World(end, bytes),
+            JobLinkMessage::Pmix(bytes) => Self::Pmix(end, bytes),
+        })
+    }
 }

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use mpd_job::manager::LinkEnd;
-use mpd_joblink::{Frame, Input, JobLink, JobLinkMessage, Output, Seek, Side, Timing};
+use mpd_joblink::{Frame, Input, JobLink, Output, Seek, Side, Timing};
+use mpd_manager::News;
 use mpd_sansio::Time;
 use mpd_wire::job::{HostSlice, HostSlices};
 use mpd_wire::{DaemonName, Instance};
@@ -16,13 +17,6 @@ pub(super) enum Packet {
     Frame(Vec<u8>),
     /// The sender has closed the link, or has ended.
     End,
-}
-
-/// An event of the links.
-#[derive(Debug)]
-pub(super) enum News {
-    Message(LinkEnd, JobLinkMessage),
-    Lost { end: LinkEnd, problem: String, closed: bool },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +32,7 @@ enum Standing {
 #[derive(Debug)]
 struct Branch {
     end: LinkEnd,
+    host: DaemonName,
     instance: Instance,
     machine: JobLink,
     standing: Standing,
@@ -85,6 +80,7 @@ impl Links {
     fn add(&mut self, end: LinkEnd, side: Side, host_slice: &HostSlice) {
         self.branches.push(Branch {
             end,
+            host: host_slice.member.clone(),
             instance: host_slice.manager,
             machine: JobLink::new(side, Timing::default()),
             standing: Standing::Awaited,
@@ -204,7 +200,7 @@ impl Links {
         while let Some(output) = self.branches[index].machine.poll_output() {
             match output {
                 Output::Act(message) => {
-                    self.news.push_back(News::Message(self.branches[index].end, message));
+                    self.news.extend(News::of(self.branches[index].end, message));
                 }
                 Output::Lose(loss) => self.lose(index, loss.to_string(), false),
                 Output::Skipped(_) | Output::Suspect(_) | Output::Clear => {}
@@ -214,7 +210,8 @@ impl Links {
 
     fn lose(&mut self, index: usize, problem: String, closed: bool) {
         self.give_up(index);
-        self.news.push_back(News::Lost { end: self.branches[index].end, problem, closed });
+        let Branch { end, host, .. } = &self.branches[index];
+        self.news.push_back(News::Lost { end: *end, host: host.clone(), problem, closed });
     }
 
     fn give_up(&mut self, index: usize) {

@@ -1,40 +1,37 @@
-//! The machines of a simulated manager, and the glue between them: what the node of `libs/manager/` does for the real
-//! one. There is no output of ranks, so a drain ends at once.
+//! The machines of a simulated manager: its node, and the owners of what it has. There is no output of ranks, so a drain
+//! ends at once.
 
 use std::collections::BTreeMap;
 
 use mpd_clients::{
-    Accepted, Caller, ClientSpawn, Clients, ConnectionId, FromClient, FromJob,
-    Input as ClientsInput, Job, LinkOutput, Output as ClientsOutput, World,
+    Accepted, Clients, ConnectionId, FromClient, FromJob, Input as ClientsInput, Job,
+    Output as ClientsOutput,
 };
 use mpd_ending::{
     Beginning, Completeness, Ending, Input as EndingInput, Output as EndingOutput, Pid, Question,
-    SignalTarget,
 };
-use mpd_job::manager::spawns::order::{Parent, SpawnOrder};
-use mpd_job::manager::spawns::{Announced, SpawnInput, SpawnOutput, SpawnSettings};
-use mpd_job::manager::{Config, Input, LinkEnd, Manager, Output};
-use mpd_joblink::{Frame, JobLinkMessage};
-use mpd_placement::hints::{Surroundings, Wanted, program_of};
+use mpd_job::manager::spawns::SpawnSettings;
+use mpd_job::manager::{Config, Input, LinkEnd, Manager};
+use mpd_joblink::Frame;
+use mpd_manager::{
+    Beginning as NodeBeginning, Event, Facts, ForLinks, ForRanks, ForStdio, News, Node, Output,
+    Sign, Trace,
+};
 use mpd_sansio::{Pump, Time};
 use mpd_wire::Rank;
-use mpd_wire::job::{Failure, HostSlice, RankEnd, exit};
-use mpd_wire::message::{
-    Down, JobInput, JobNews, JobOrder, Launch, ManagerOrder, ManagerReport, TreeKind, Up,
-};
+use mpd_wire::job::{Failure, RankEnd};
+use mpd_wire::message::{Class, Down, TreeKind};
 
-use super::links::News;
+use super::links::Links;
 use super::manager::{Effect, ForManager, Turn};
 use crate::kernel::{BEGAN, Process, State, clocks};
 
 const SIGKILL: u8 = 9;
-const SIGTERM: i32 = 15;
 
 #[derive(Debug)]
 pub(super) struct Machines {
-    pub(super) pump: Pump<Manager>,
+    pub(super) node: Node,
     clients: Clients,
-    job: Job,
     ending: Ending,
     helper: Option<i32>,
     /// Worlds whose ranks here are to be started.
@@ -42,8 +39,31 @@ pub(super) struct Machines {
     /// The processes of ranks.
     ranks: BTreeMap<Rank, i32>,
     speaks_pmix: BTreeMap<Rank, bool>,
-    /// Children are to be reaped.
-    reaps: bool,
+}
+
+/// The links of the manager. Console and daemon read at once, and nothing waits for long.
+struct Queues<'a>(&'a Links);
+
+impl Facts for Queues<'_> {
+    fn console_waiting(&self) -> usize {
+        0
+    }
+
+    fn daemon_waits(&self) -> bool {
+        false
+    }
+
+    fn queued(&self, _: LinkEnd, _: Class) -> usize {
+        0
+    }
+
+    fn most_queued(&self, _: Class) -> usize {
+        0
+    }
+
+    fn awaits(&self, tree_index: usize) -> bool {
+        self.0.awaits(LinkEnd::Child(tree_index))
+    }
 }
 
 impl Machines {
@@ -67,49 +87,53 @@ impl Machines {
                 ..SpawnSettings::default()
             },
         };
-        let mut pump = Pump::new(Manager::new(&config));
-        pump.post(Input::Ready);
-        Self {
-            pump,
-            clients: Clients::new(&job),
-            job,
+        let clients = Clients::new(&job);
+        let beginning = NodeBeginning {
+            manager: turn.common.pid.unsigned_abs(),
+            trace: Trace::start(0, 0, turn.now),
+            sign: Sign::new(turn.now),
+            has_daemon: true,
+        };
+        let pump = Pump::new(Manager::new(&config));
+        let mut machines = Self {
+            node: Node::new(turn.now, job, pump, beginning),
+            clients,
             ending,
             helper: None,
             starting: Vec::new(),
             ranks: BTreeMap::new(),
             speaks_pmix: BTreeMap::new(),
-            reaps: false,
-        }
+        };
+        machines.post(Input::Ready);
+        machines
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        let machine = self.pump.machine().poll_timeout();
-        [machine, self.clients.poll_timeout(), self.ending.poll_timeout()]
+        [self.node.poll_timeout(), self.clients.poll_timeout(), self.ending.poll_timeout()]
             .into_iter()
             .flatten()
             .min()
+    }
+
+    fn report(&mut self, event: impl Into<Event>) {
+        self.node.lend().1.push_back(event.into());
+    }
+
+    fn post(&mut self, input: Input) {
+        self.report(Event::Input(input));
     }
 
     // ----- what arrives -----
 
     pub(super) fn take(&mut self, turn: &mut Turn<'_>, input: ForManager) {
         match input {
-            ForManager::Order(order) => self.take_order(turn, order),
-            ForManager::Registered => {
-                self.pump.post(Input::Registered);
-                self.give_clients(turn, ClientsInput::DaemonReplaced);
-            }
-            ForManager::DaemonGone => {
-                let lost = mpd_connect::Input::DaemonLost;
-                self.give_clients(turn, ClientsInput::Meeting(lost));
-                if self.awaits_a_child(turn) {
-                    self.pump.post(Input::CutOff);
-                }
-            }
-            ForManager::FromConsole(input) => self.take_from_console(turn, input),
-            ForManager::ConsoleLost => self.pump.post(Input::ConsoleLost),
+            ForManager::Order(order) => self.report(Event::Daemon(order)),
+            ForManager::Registered => self.report(Event::Registered(true)),
+            ForManager::DaemonGone => self.report(Event::DaemonGone),
+            ForManager::FromConsole(input) => self.report(Event::Console(input)),
+            ForManager::ConsoleLost => self.post(Input::ConsoleLost),
             ForManager::Said(rank, bytes) => self.take_words(turn, rank, &bytes),
-            ForManager::Child => self.reaps = true,
+            ForManager::Child => self.report(Output::Reap),
             ForManager::Helper(pid) => self.end_helper(turn, pid),
             ForManager::Time
             | ForManager::Linked(..)
@@ -118,85 +142,8 @@ impl Machines {
         }
     }
 
-    fn awaits_a_child(&self, turn: &Turn<'_>) -> bool {
-        let mut children = self.job.order.host_slices.children(self.job.tree_index());
-        children.any(|child| turn.common.links.awaits(LinkEnd::Child(child)))
-    }
-
-    fn take_order(&mut self, turn: &mut Turn<'_>, order: ManagerOrder) {
-        let input = match order {
-            ManagerOrder::Kill | ManagerOrder::Job(JobOrder::Kill) => Input::Kill,
-            ManagerOrder::Job(JobOrder::Signal { signal, single: false }) => Input::Signal(signal),
-            ManagerOrder::Job(JobOrder::Signal { signal, single: true }) => {
-                Input::SignalProcesses(signal)
-            }
-            ManagerOrder::Job(JobOrder::Retire { count }) => Input::Retire(count),
-            ManagerOrder::Job(JobOrder::Grow { count }) => return self.grow_by(count),
-            ManagerOrder::Missing { members } => Input::Missing(members),
-            ManagerOrder::HostsChanged { changes, found } => Input::HostsChanged { changes, found },
-            ManagerOrder::ManagerEnded { member, end } => Input::ManagerEnded(member, end),
-            ManagerOrder::ReportEvents => Input::ReportEvents,
-            ManagerOrder::Placed { request, outcome } => {
-                Input::Spawn(SpawnInput::Placed(request, outcome))
-            }
-            ManagerOrder::Named { request, answer } => {
-                return self.give_clients(turn, ClientsInput::Named(request, answer));
-            }
-            ManagerOrder::NameLost { name, to } => {
-                return self.give_clients(turn, ClientsInput::NameLost(name, to));
-            }
-            ManagerOrder::NameRefused(refusal) => {
-                return self.give_clients(turn, ClientsInput::NameRefused(refusal));
-            }
-            other => panic!("not simulated: {other:?}"),
-        };
-        self.pump.post(input);
-    }
-
-    fn grow_by(&mut self, count: u32) {
-        let order = SpawnOrder::of_user(&self.job.spec, &self.job.order.kvsname, count);
-        let order = order.expect("a sound order").encode_bounded().expect("a short order");
-        self.pump.post(Input::Spawn(SpawnInput::Grow(order)));
-    }
-
-    fn take_from_console(&mut self, turn: &mut Turn<'_>, input: JobInput) {
-        self.pump.post(match input {
-            JobInput::Signal { signal } => Input::Signal(signal),
-            JobInput::Interrupt => Input::Interrupt,
-            JobInput::HangUp => Input::HangUp,
-            JobInput::Suspend => Input::Suspend,
-            JobInput::Resume => Input::Resume,
-            JobInput::Echo => return turn.tell_console(JobNews::Echo),
-            other => panic!("not simulated: {other:?}"),
-        });
-    }
-
-    pub(super) fn take_news(&mut self, turn: &mut Turn<'_>, news: News) {
-        match news {
-            News::Message(_, JobLinkMessage::Down(down)) => self.pump.post(Input::FromParent(down)),
-            News::Message(LinkEnd::Child(child), JobLinkMessage::Up(up)) => {
-                self.pump.post(Input::FromChild(child, up));
-            }
-            News::Message(from, JobLinkMessage::Keys(bytes)) => {
-                self.give_clients(turn, ClientsInput::Keys(from, bytes));
-            }
-            News::Message(from, JobLinkMessage::Pmix(bytes)) => {
-                self.give_clients(turn, ClientsInput::Piece(from, bytes));
-            }
-            News::Message(from, JobLinkMessage::World(bytes)) => {
-                self.pump.post(Input::Spawn(SpawnInput::Piece(from, bytes)));
-            }
-            News::Lost { end: LinkEnd::Parent, problem, .. } => {
-                self.pump.post(Input::ParentLost(problem));
-            }
-            News::Lost { end: LinkEnd::Child(child), problem, closed } => {
-                self.pump.post(match closed {
-                    true => Input::ChildClosed(child, problem),
-                    false => Input::ChildLost(child, problem),
-                });
-            }
-            News::Message(from, message) => panic!("not simulated, from {from:?}: {message:?}"),
-        }
+    pub(super) fn take_news(&mut self, news: News) {
+        self.report(Event::News(news));
     }
 
     // ----- a turn -----
@@ -208,8 +155,8 @@ impl Machines {
         self.settle(turn);
         self.start_some(turn);
         self.settle(turn);
-        if is_due(self.pump.machine().poll_timeout()) {
-            self.pump.handle_timeout(now);
+        if is_due(self.node.poll_timeout()) {
+            self.node.handle_timeout(now, &Queues(&turn.common.links));
             self.settle(turn);
         }
         if is_due(self.ending.poll_timeout()) {
@@ -218,12 +165,12 @@ impl Machines {
             self.settle(turn);
         }
         if is_due(self.clients.poll_timeout()) {
-            self.clients.handle_timeout(now, &self.job);
-            self.perform_of_clients(turn);
+            self.clients.handle_timeout(now, self.node.job());
+            self.perform_of_clients();
             self.settle(turn);
         }
         loop {
-            self.pump.end_turn(now);
+            self.node.end_turn(now);
             self.settle(turn);
             if !self.clients.has_answers() {
                 break;
@@ -233,149 +180,112 @@ impl Machines {
         }
         self.start_some(turn);
         self.settle(turn);
+        turn.common.over = self.node.over();
+        turn.common.is_unlinked = self.node.is_unlinked();
     }
 
     fn settle(&mut self, turn: &mut Turn<'_>) {
-        loop {
-            if std::mem::take(&mut self.reaps) {
-                self.reap(turn);
-            } else if let Some(output) = self.pump.next(turn.now) {
-                self.route(turn, output);
-            } else {
-                return;
-            }
+        while let Some(output) = self.node.next(turn.now, &Queues(&turn.common.links)) {
+            self.perform(turn, output);
         }
     }
 
-    fn route(&mut self, turn: &mut Turn<'_>, output: Output) {
+    fn perform(&mut self, turn: &mut Turn<'_>, output: Output) {
         match output {
-            Output::ReportStarted => {
-                let (job, host) = (self.job.order.job.clone(), self.job.order.host.clone());
-                let manager = turn.common.pid.unsigned_abs();
-                turn.tell_console(JobNews::Started { job, host, manager });
+            Output::Console(news) => turn.tell_console(news),
+            Output::Daemon(report) => turn.report(report),
+            Output::Links(output) => self.perform_of_links(turn, output),
+            Output::Stdio(ForStdio::Drain) => self.post(Input::Drained),
+            Output::Ranks(output) => self.perform_of_ranks(turn, output),
+            Output::Clients(input) => self.give_clients(turn, input),
+            Output::Listen => self.report(Event::Listening(Some(1))),
+            Output::Ending(input) => self.give_ending(turn, input),
+            Output::Reap => self.reap(turn),
+            // The suite lets a manager register. Nothing else is simulated.
+            Output::FlushConsole
+            | Output::FlushDaemon
+            | Output::Register
+            | Output::Stdio(_)
+            | Output::PassOn
+            | Output::Log(..) => {}
+        }
+    }
+
+    fn perform_of_links(&mut self, turn: &mut Turn<'_>, output: ForLinks) {
+        let links = &mut turn.common.links;
+        match output {
+            ForLinks::Up(message) => links.send(LinkEnd::Parent, Frame::up(&message)),
+            ForLinks::Down(child, command) => {
+                links.send(LinkEnd::Child(child), Frame::down(&command));
             }
-            Output::ReportFailed { host, failure } => {
-                let host = host.map_or_else(|| self.job.order.host.clone(), |it| it.to_string());
-                turn.tell_console(JobNews::Failed { host, failure });
-            }
-            Output::ReportSuspended => turn.tell_console(JobNews::Suspended),
-            Output::Finish(code) => {
-                turn.tell_console(JobNews::Ended { code });
-                turn.common.over = Some(code);
-            }
-            Output::Withdraw => turn.common.over = Some(exit::SUITE),
-            Output::ToSome(children, release @ Down::Release { first }) => {
-                self.tell_clients(turn, FromJob::ReleaseChildren(children, first, release));
-            }
-            Output::ToSome(children, command) => send_down(turn, &children, &command),
-            Output::ToChildren(command) => {
-                turn.common.links.send_to_children(&Frame::down(&command));
-                if command == Down::Kill {
-                    self.give_up_unlinked(turn);
+            ForLinks::DownNow(children, command) => {
+                for child in children {
+                    links.send(LinkEnd::Child(child), Frame::down(&command));
                 }
             }
-            Output::ToParent(entered @ Up::Entered { .. }) => {
-                self.tell_clients(turn, FromJob::Entered(entered));
-            }
-            Output::ToParent(message) => send_up(turn, message),
-            Output::GiveUp(child) => turn.common.links.close(LinkEnd::Child(child)),
-            Output::Leave => {
-                turn.common.links.close(LinkEnd::Parent);
-                turn.common.over = Some(0);
-            }
-            Output::Spawn(output) => self.perform_spawn(turn, output),
-            Output::Drain => self.pump.post(Input::Drained),
-            other => self.route_to_ranks(turn, other),
-        }
-    }
-
-    fn route_to_ranks(&mut self, turn: &mut Turn<'_>, output: Output) {
-        match output {
-            Output::Go => {
-                self.give_ending(turn, EndingInput::Going);
-                self.job.pmix_port = Some(1);
-                self.starting.push(Rank(0));
-            }
-            Output::Prepare(announced) => self.prepare_world(turn, *announced),
-            Output::StartWorld(first) => self.starting.push(first),
-            Output::EndWorld(first) => self.end_world(turn, first),
-            Output::ForgetWorld(first) => {
-                self.starting.retain(|it| *it != first);
-                self.tell_clients(turn, FromJob::Forget(first));
-                self.job.worlds.remove(first);
-            }
-            Output::Grow(from, host_slices) => self.grow(turn, from, host_slices),
-            Output::ReadPmi => self.tell_clients(turn, FromJob::Read),
-            Output::ReleaseFence(first) => self.give_ending(turn, EndingInput::FenceOver(first)),
-            Output::Dead(rank) => self.tell_clients(turn, FromJob::Dead(rank)),
-            Output::SignalRanks(signal) => self.signal(turn, signal.into(), SignalTarget::Group),
-            Output::SignalProcesses(signal) => {
-                self.signal(turn, signal.into(), SignalTarget::Process);
-            }
-            Output::Retire(ranks) => self.signal(turn, SIGTERM, SignalTarget::Groups(ranks)),
-            Output::StopTree => self.give_ending(turn, EndingInput::Stop),
-            Output::ContinueTree => self.give_ending(turn, EndingInput::Continue),
-            Output::KillTree => self.give_ending(turn, EndingInput::Kill),
-            Output::CleanUp => self.give_ending(turn, EndingInput::CleanUp),
-            Output::ReportNotice(_)
-            | Output::Events(_)
-            | Output::Pids(_)
-            | Output::WorldEnded(_)
-            | Output::ReleaseCrashed
-            | Output::DiscardOutput => {}
+            ForLinks::DownAll(command) => links.send_to_children(&Frame::down(&command)),
+            ForLinks::Bytes(to, kind, bytes) => links.send(to, Frame::raw(kind, &bytes)),
+            ForLinks::Close(end) => links.close(end),
+            ForLinks::Join(children) => self.join(turn, children),
+            ForLinks::StopSending(_) | ForLinks::StopStaging => {}
             other => panic!("not simulated: {other:?}"),
         }
     }
 
-    /// Children that have not connected will not, as the job ends.
-    fn give_up_unlinked(&mut self, turn: &mut Turn<'_>) {
-        for child in self.job.order.host_slices.children(self.job.tree_index()) {
-            if turn.common.links.awaits(LinkEnd::Child(child)) {
-                turn.common.is_unlinked = true;
-                turn.common.links.close(LinkEnd::Child(child));
-                let problem = "its manager had not connected when the job was ended".to_owned();
-                self.pump.post(Input::ChildLost(child, problem));
-            }
+    /// Children join the job. They get its specification when they connect.
+    fn join(&mut self, turn: &mut Turn<'_>, children: Vec<usize>) {
+        let (job, links) = (self.node.job(), &mut turn.common.links);
+        let encoded = job.spec.encode();
+        let bytes = u32::try_from(encoded.len()).expect("a short specification");
+        for child in children {
+            let host_slice = job.order.host_slices.get(child).expect("a host slice");
+            links.add_child(turn.now, child, host_slice);
+            links.send(LinkEnd::Child(child), Frame::down(&Down::Spec { bytes }));
+            links.send(LinkEnd::Child(child), Frame::raw(TreeKind::Spec, &encoded));
         }
     }
 
-    fn signal(&mut self, turn: &mut Turn<'_>, signal: i32, target: SignalTarget) {
-        self.give_ending(turn, EndingInput::Signal(signal, target));
+    fn perform_of_ranks(&mut self, turn: &mut Turn<'_>, output: ForRanks) {
+        match output {
+            ForRanks::Go => {
+                self.report(Event::Going);
+                self.starting.push(Rank(0));
+            }
+            ForRanks::Prepare(first, _) => {
+                let world = self.node.job().worlds.of(first);
+                if world.is_some_and(|world| !world.here.is_empty()) {
+                    self.post(Input::Prepared(first));
+                }
+            }
+            ForRanks::StartWorld(first) => self.starting.push(first),
+            ForRanks::EndWorld(first) => self.end_world(turn, first),
+            ForRanks::ForgetWorld(first) => self.starting.retain(|it| *it != first),
+            ForRanks::StopStarting => self.starting.clear(),
+            ForRanks::Signal(..)
+            | ForRanks::ReleaseCrashed
+            | ForRanks::Speaks
+            | ForRanks::Aborts(_)
+            | ForRanks::ReportAll => {}
+            other => panic!("not simulated: {other:?}"),
+        }
     }
 
     // ----- the clients -----
 
-    fn tell_clients(&mut self, turn: &mut Turn<'_>, event: FromJob) {
-        self.give_clients(turn, ClientsInput::Job(event));
+    fn give_clients(&mut self, turn: &Turn<'_>, input: ClientsInput<'_>) {
+        self.clients.handle(turn.now, self.node.job(), input);
+        self.perform_of_clients();
     }
 
-    fn give_clients(&mut self, turn: &mut Turn<'_>, input: ClientsInput<'_>) {
-        self.clients.handle(turn.now, &self.job, input);
-        self.perform_of_clients(turn);
-    }
-
-    fn perform_of_clients(&mut self, turn: &mut Turn<'_>) {
+    fn perform_of_clients(&mut self) {
         while let Some(output) = self.clients.poll_output() {
             match output {
-                ClientsOutput::Job(input) => self.pump.post(input),
-                ClientsOutput::Daemon(report) => turn.report(report),
-                ClientsOutput::Links(LinkOutput::Up(up)) => send_up(turn, up),
-                ClientsOutput::Links(LinkOutput::DownNow(children, command)) => {
-                    send_down(turn, &children, &command);
-                }
-                ClientsOutput::Links(LinkOutput::Bytes(to, kind, bytes)) => {
-                    turn.common.links.send(to, Frame::raw(kind, &bytes));
-                }
-                ClientsOutput::Spawn(caller, wish) => self.ask_for_spawn(turn, caller, &wish),
-                ClientsOutput::Speaks
-                | ClientsOutput::Aborts(_)
-                | ClientsOutput::Signal(..)
-                | ClientsOutput::FenceBegins
+                ClientsOutput::FenceBegins
                 | ClientsOutput::FenceEnds
                 | ClientsOutput::MakeDirectory(_)
                 | ClientsOutput::Close(_)
                 | ClientsOutput::Log(..) => {}
-                other => panic!("not simulated: {other:?}"),
+                output => self.report(Event::Clients(output)),
             }
         }
     }
@@ -422,109 +332,15 @@ impl Machines {
         self.give_clients(turn, ClientsInput::Client(id, FromClient::Written));
     }
 
-    // ----- spawned worlds -----
-
-    fn ask_for_spawn(&mut self, turn: &mut Turn<'_>, caller: Caller, wish: &ClientSpawn) {
-        let sizes = wish.request.commands.iter().map(|command| command.size);
-        let input = self.order_of(caller.0, wish).map(|order| SpawnInput::Asked {
-            caller,
-            errors: order.error_codes(sizes),
-            order: order.encode_bounded().expect("a short order"),
-        });
-        match input {
-            Ok(input) => self.pump.post(Input::Spawn(input)),
-            Err(_) => self.tell_clients(turn, FromJob::Spawned(caller, Err("cannot_spawn"))),
-        }
-    }
-
-    fn order_of(&self, rank: Rank, wish: &ClientSpawn) -> Result<SpawnOrder, String> {
-        let world = self.job.worlds.of(rank).ok_or("it has ended")?;
-        let argset = world.argset_of(rank);
-        let parent = Parent {
-            kvsname: world.kvsname.clone(),
-            rank: world.numbers.own(rank),
-            generation: world.generation,
-            inherited: world.inherits.get(argset).copied().unwrap_or(0),
-            niceness: None,
-        };
-        let read = |_: &[u8]| Err("no files are simulated".to_owned());
-        let parent_argset = &world.spec.argsets[argset];
-        let around = Surroundings { parent: parent_argset, architecture: "x", read: &read };
-        let programs = wish.request.commands.iter().map(|command| {
-            let wanted = Wanted {
-                program: &command.program,
-                args: &command.args,
-                size: command.size,
-                info: &command.info,
-            };
-            program_of(wanted, around)
-        });
-        let programs = programs.collect::<Result<_, _>>()?;
-        SpawnOrder::of_rank(&self.job.spec, parent, programs, &wish.request.preput)
-    }
-
-    fn perform_spawn(&mut self, turn: &mut Turn<'_>, output: SpawnOutput) {
-        match output {
-            SpawnOutput::Piece(to, piece) => {
-                turn.common.links.send(to, Frame::raw(TreeKind::World, &piece));
-            }
-            SpawnOutput::Answer(caller, outcome) => {
-                self.tell_clients(turn, FromJob::Spawned(caller, outcome));
-            }
-            SpawnOutput::Place(request, placement) => {
-                turn.report(ManagerReport::Place { request, placement: *placement });
-            }
-            SpawnOutput::Report(_) => {}
-        }
-    }
-
-    fn prepare_world(&mut self, turn: &mut Turn<'_>, announced: Announced) {
-        let preput = announced.order.as_ref().map(SpawnOrder::preput).unwrap_or_default();
-        let world = World::announced(announced, (&self.job.spec, &self.job.order));
-        let (first, is_here) = (world.numbers.first, !world.here.is_empty());
-        self.give_ending(turn, EndingInput::World(world.kvsname.clone()));
-        self.job.worlds.insert(world);
-        self.tell_clients(turn, FromJob::Prepare(first, preput));
-        if is_here {
-            self.pump.post(Input::Prepared(first));
-        }
-    }
-
-    /// Hosts join the job. The root asks its daemon for their managers.
-    fn grow(&mut self, turn: &mut Turn<'_>, from: u32, host_slices: Vec<HostSlice>) {
-        let order = &mut self.job.order;
-        let known = order.host_slices.len();
-        order.host_slices.join(from, host_slices).expect("sound host slices");
-        let encoded = self.job.spec.encode();
-        let bytes = u32::try_from(encoded.len()).expect("a short specification");
-        for child in order.host_slices.children(turn.common.tree_index).filter(|it| *it >= known) {
-            let host_slice = order.host_slices.get(child).expect("a host slice");
-            let links = &mut turn.common.links;
-            links.add_child(turn.now, child, host_slice);
-            links.send(LinkEnd::Child(child), Frame::down(&Down::Spec { bytes }));
-            links.send(LinkEnd::Child(child), Frame::raw(TreeKind::Spec, &encoded));
-        }
-        if turn.common.tree_index == 0 {
-            let launch = Launch {
-                job: order.job.clone(),
-                key: order.key.clone(),
-                cookie: order.cookie.clone(),
-                kvsname: order.kvsname.clone(),
-                tmpdir: order.tmpdir.clone(),
-                host_slices: order.host_slices.clone(),
-                universe: order.universe,
-                first: u32::try_from(known).expect("few hosts"),
-            };
-            turn.report(ManagerReport::Grow { launch: Box::new(launch) });
-        }
-    }
+    // ----- processes -----
 
     fn end_world(&mut self, turn: &mut Turn<'_>, first: Rank) {
-        let Some(world) = self.job.worlds.of(first) else { return };
+        let Some(world) = self.node.job().worlds.of(first) else { return };
+        let here = world.here.clone();
         self.starting.retain(|it| *it != first);
-        for &rank in &world.here {
+        for rank in here {
             if !self.ranks.contains_key(&rank) {
-                self.pump.post(Input::Exited(rank, RankEnd::NotStarted));
+                self.post(Input::Exited(rank, RankEnd::NotStarted));
                 continue;
             }
             for pid in turn.kernel.descendants_of(turn.common.pid) {
@@ -535,8 +351,6 @@ impl Machines {
         }
     }
 
-    // ----- processes -----
-
     /// Starts the ranks of worlds that wait for that, unless everything is stopped.
     fn start_some(&mut self, turn: &mut Turn<'_>) {
         while !self.ending.is_busy() && !self.starting.is_empty() {
@@ -546,18 +360,20 @@ impl Machines {
     }
 
     fn start_world(&mut self, turn: &mut Turn<'_>, first: Rank) {
-        let Some(world) = self.job.worlds.of(first) else { return };
+        let Some(world) = self.node.job().worlds.of(first) else { return };
         let (here, numbers) = (world.here.clone(), world.numbers);
-        let space =
-            [world.kvsname.clone(), format!("mpd-{}-{}", self.job.pmix_secret, numbers.number)];
+        let space = [
+            world.kvsname.clone(),
+            format!("mpd-{}-{}", self.node.job().pmix_secret, numbers.number),
+        ];
         for &rank in &here {
             if turn.refuses_forks {
                 let failure = Failure::Suite { problem: "cannot start a process".to_owned() };
                 if first == Rank(0) {
-                    return self.pump.post(Input::StartFailed(failure));
+                    return self.post(Input::StartFailed(failure));
                 }
-                self.pump.post(Input::WorldFailed(first, failure));
-                return self.pump.post(Input::WorldStarted(first));
+                self.post(Input::WorldFailed(first, failure));
+                return self.post(Input::WorldStarted(first));
             }
             let process = Process {
                 rank: Some(rank),
@@ -572,8 +388,8 @@ impl Machines {
             self.give_clients(turn, ClientsInput::Connected(rank, mpd_clients::Client::Program));
         }
         let pids = here.iter().map(|rank| (*rank, self.ranks[rank].unsigned_abs())).collect();
-        self.pump.post(Input::Pids(pids));
-        self.pump.post(match first {
+        self.post(Input::Pids(pids));
+        self.post(match first {
             Rank(0) => Input::Started,
             _ => Input::WorldStarted(first),
         });
@@ -595,19 +411,18 @@ impl Machines {
                     let all = turn.kernel.descendants_of(turn.common.pid);
                     all.into_iter().for_each(|pid| turn.kernel.resume(pid));
                 }
-                EndingOutput::Reap => self.reaps = true,
+                EndingOutput::Reap => self.report(Output::Reap),
                 EndingOutput::StopHelper => {
                     let helper = self.helper.take();
                     helper.into_iter().for_each(|pid| _ = turn.kernel.send(pid, SIGKILL));
                 }
                 EndingOutput::RemoveFile(id, _) => drop(turn.kernel.remove(id.inode)),
-                EndingOutput::Killing => self.starting.clear(),
-                EndingOutput::TreeStopped => self.pump.post(Input::TreeStopped),
-                EndingOutput::TreeGone => self.pump.post(Input::TreeGone),
-                EndingOutput::CleanedUp => self.pump.post(Input::CleanedUp),
-                EndingOutput::ReleaseFence(first) => {
-                    self.tell_clients(turn, FromJob::ReleaseFence(first));
-                }
+                EndingOutput::Killing => self.report(Event::Killing),
+                EndingOutput::TreeStopped => self.post(Input::TreeStopped),
+                EndingOutput::TreeGone => self.post(Input::TreeGone),
+                EndingOutput::CleanedUp => self.post(Input::CleanedUp),
+                EndingOutput::TraceEnds => self.report(Event::TraceEnds),
+                EndingOutput::ReleaseFence(first) => self.report(FromJob::ReleaseFence(first)),
                 EndingOutput::LeftRunning(_)
                 | EndingOutput::Unkillable(_)
                 | EndingOutput::SignalRefused(..) => panic!("all processes are the user's"),
@@ -664,8 +479,8 @@ impl Machines {
             if let Some(rank) = rank {
                 let closed = ClientsInput::Client(self.id_of(rank), FromClient::Closed);
                 self.give_clients(turn, closed);
-                self.tell_clients(turn, FromJob::Ended(rank));
-                self.pump.post(Input::Exited(rank, end));
+                self.report(Event::Ended(rank));
+                self.post(Input::Exited(rank, end));
             }
         }
         let is_alone = turn.kernel.children_of(manager).is_empty();
@@ -673,15 +488,5 @@ impl Machines {
             turn,
             if is_alone { EndingInput::NoChild } else { EndingInput::NoDeadChild },
         );
-    }
-}
-
-fn send_up(turn: &mut Turn<'_>, message: Up) {
-    turn.common.links.send(LinkEnd::Parent, Frame::up(&message));
-}
-
-fn send_down(turn: &mut Turn<'_>, children: &[usize], command: &Down) {
-    for &child in children {
-        turn.common.links.send(LinkEnd::Child(child), Frame::down(command));
     }
 }

@@ -4,14 +4,15 @@ use std::rc::Rc;
 
 use mpd_clients::{HostFacts, Job, World};
 use mpd_job::manager::LinkEnd;
-use mpd_joblink::{Frame, JobLinkMessage};
+use mpd_joblink::Frame;
+use mpd_manager::News;
 use mpd_placement::locality::Topology;
 use mpd_sansio::Time;
 use mpd_wire::job::{Bytes, JobSpec};
 use mpd_wire::message::{Down, JobInput, JobNews, ManagerOrder, ManagerReport, StartJob, TreeKind};
 use mpd_wire::{Instance, Rank};
 
-use super::links::{Links, News, Packet};
+use super::links::{Links, Packet};
 use super::machines::Machines;
 use crate::dialect::USER;
 use crate::kernel::Kernel;
@@ -194,7 +195,7 @@ impl Manager {
         let turn = &mut Turn { now, kernel, refuses_forks, effects, common: &mut self.common };
         if let Some(machines) = &mut self.machines {
             while let Some(news) = turn.common.links.pop() {
-                machines.take_news(turn, news);
+                machines.take_news(news);
             }
             machines.end_turn(turn);
         }
@@ -215,12 +216,11 @@ impl Manager {
     ) {
         while let Some(news) = self.common.links.pop() {
             match news {
-                News::Message(_, JobLinkMessage::Down(Down::Spec { bytes })) => {
+                News::Down(Down::Spec { bytes }) => {
                     self.wanted = Some(bytes as usize);
                 }
-                News::Message(_, JobLinkMessage::Spec(bytes)) => self.encoded.extend(bytes),
-                News::Message(_, JobLinkMessage::Down(Down::Kill | Down::CleanUp))
-                | News::Lost { .. } => {
+                News::Spec(bytes) => self.encoded.extend(bytes),
+                News::Down(Down::Kill | Down::CleanUp) | News::Lost { .. } => {
                     let links = &self.common.links;
                     let children = self.order.host_slices.children(self.common.tree_index);
                     let mut children = children.into_iter().map(LinkEnd::Child);
@@ -244,7 +244,7 @@ impl Manager {
         let turn = &mut Turn { now, kernel, refuses_forks, effects, common: &mut self.common };
         let machines = self.machines.insert(Box::new(Machines::new(turn, job)));
         for news in std::mem::take(&mut self.early) {
-            machines.take_news(turn, news);
+            machines.take_news(news);
         }
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! | module | routes |
 //! |---|---|
+//! | [`of_clients`] | outputs of the machine of the clients |
 //! | [`of_console`] | messages of the console, orders of the daemon and of users |
 //! | [`of_job`] | outputs of the job's machine |
 //! | [`of_links`] | messages of the job tree, and the ends of links |
 //! | [`of_owners`] | events of the owners |
 
+mod of_clients;
 mod of_console;
 mod of_job;
 mod of_links;

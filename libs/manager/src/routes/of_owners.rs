@@ -6,7 +6,6 @@ use mpd_job::manager::Input;
 use crate::event::Event;
 use crate::node::Node;
 use crate::output::{ForLinks, ForRanks, ForStdio, Output};
-use crate::spawning;
 use crate::turn::Moment;
 
 impl Node {
@@ -35,9 +34,7 @@ impl Node {
             }
             Event::TraceEnds => self.report_to(at, |upstream, turn| upstream.end_trace(turn)),
 
-            Event::Spawn(caller, spawn) => {
-                spawning::ask(&self.job, &mut self.queue, caller, &spawn);
-            }
+            Event::Clients(output) => self.take_of_clients(output),
             Event::Bound(first, bindings) => self.job.worlds.bind(first, bindings),
             Event::Going => self.go(at),
             Event::Listening(port) => self.job.pmix_port = port,

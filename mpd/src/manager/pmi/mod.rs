@@ -19,10 +19,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use mpd_clients::{
-    Accepted, Client, Clients, ConnectionId, FromClient, Input, Job, Level, LinkOutput, Output,
-    Room,
+    Accepted, Client, Clients, ConnectionId, FromClient, Input, Job, Level, Output, Room,
 };
-use mpd_ending::Input as Ending;
 use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::message::Phase;
@@ -31,7 +29,7 @@ use self::listener::{Arrived, Listener};
 use self::stream::{PmiStream, PmixStream};
 use self::transfer::{ReadProgress, flush, read};
 use super::context::Turn;
-use super::event::{Event, ForLinks, ForRanks};
+use super::event::Event;
 use super::pmi_socket::PmiSocket;
 use super::tokens::{FIRST_PMIX, PMIX};
 
@@ -134,24 +132,15 @@ impl Pmi {
 
     fn perform(&mut self, turn: &mut Turn<'_>, output: Output) {
         match output {
-            Output::Job(input) => turn.post(input),
-            Output::Daemon(report) => turn.send_to_daemon(report),
-            Output::Links(LinkOutput::Up(message)) => turn.report(ForLinks::Up(message)),
-            Output::Links(LinkOutput::DownNow(tree_indices, command)) => {
-                turn.report(ForLinks::DownNow(tree_indices, command));
-            }
-            Output::Links(LinkOutput::Bytes(to, kind, bytes)) => {
-                turn.report(ForLinks::Bytes(to, kind, bytes));
-            }
-            Output::Links(LinkOutput::Broken(end, problem)) => {
-                turn.report(Event::Broken(end, problem));
-            }
-            Output::Spawn(caller, spawn) => turn.report(Event::Spawn(caller, spawn)),
-            Output::Signal(rank, signal) => turn.report(ForRanks::Signal(rank, signal)),
-            Output::Speaks => turn.report(ForRanks::Speaks),
-            Output::Aborts(rank) => turn.report(ForRanks::Aborts(rank)),
-            Output::Leaves => turn.report(ForRanks::Leaves),
-            Output::ToRemove(registered) => turn.report(Ending::Register(registered)),
+            Output::Job(_)
+            | Output::Daemon(_)
+            | Output::Links(_)
+            | Output::Spawn(..)
+            | Output::Signal(..)
+            | Output::Speaks
+            | Output::Aborts(_)
+            | Output::Leaves
+            | Output::ToRemove(_) => turn.report(Event::Clients(output)),
             Output::FenceBegins => turn.begin(Phase::Fence, None),
             Output::FenceEnds => turn.end(Phase::Fence, None),
             Output::Resume(number) => self.pmix_talking.push_back(number),

@@ -6,11 +6,11 @@ use mio::Registry;
 use mpd_channel::ChannelError;
 use mpd_io::files::logging::plain;
 use mpd_io::network::link::{LinkError, LinkReport};
-use mpd_joblink as joblink;
 use mpd_joblink::{Input, Output, Seconds};
+use mpd_manager::News;
 use mpd_sansio::Time;
 
-use super::{Branch, Branches, LinkEnd, News, Stage, Standing};
+use super::{Branch, Branches, LinkEnd, Stage, Standing};
 
 impl Branches {
     /// Marks the link of `token` as ready. Whether the token belongs to a link.
@@ -96,7 +96,7 @@ impl Branches {
             let host = &self.branches[index].host;
             match output {
                 Output::Act(received) => {
-                    let news = news(self.branches[index].end, received);
+                    let news = News::of(self.branches[index].end, received);
                     self.news.extend(news);
                 }
                 Output::Skipped(line) => log::warn!("host {host}: {line}"),
@@ -198,26 +198,6 @@ impl Branches {
         }
         Ok(())
     }
-}
-
-fn news(end: LinkEnd, received: joblink::JobLinkMessage) -> Option<News> {
-    use joblink::JobLinkMessage;
-    let tree_index = match end {
-        LinkEnd::Parent => None,
-        LinkEnd::Child(tree_index) => Some(tree_index),
-    };
-    // The machine lets each side send only its own kinds of messages.
-    Some(match received {
-        JobLinkMessage::Down(report) => News::Down(report),
-        JobLinkMessage::Up(report) => News::Report(tree_index?, report),
-        JobLinkMessage::Keys(bytes) => News::Keys(end, bytes),
-        JobLinkMessage::Output(stream, bytes) => News::Output(tree_index?, stream, bytes),
-        JobLinkMessage::Stdin(bytes) => News::Stdin(bytes),
-        JobLinkMessage::Spec(bytes) => News::Spec(bytes),
-        JobLinkMessage::File(bytes) => News::File(bytes),
-        JobLinkMessage::World(bytes) => News::World(end, bytes),
-        JobLinkMessage::Pmix(bytes) => News::Pmix(end, bytes),
-    })
 }
 
 /// Whether a connection ended in the way in which a dead process ends it. A dead host ends it in other ways.
