@@ -23,6 +23,8 @@ pub struct Inflow {
     payloads: VecDeque<Vec<u8>>,
     /// Bytes of the first payload that were taken.
     at: usize,
+    /// Bytes of output at the end of the item that was taken last.
+    body: usize,
     /// The rank that is in the middle of a line at the end of the received bytes.
     open: Option<Rank>,
 }
@@ -48,7 +50,7 @@ impl Inflow {
     /// An inflow of `ranks` whose peer begins with `window` bytes of credit.
     pub fn new(ranks: RankSet, window: usize) -> Self {
         let payloads = VecDeque::new();
-        Self { ranks, window, credit: window, taken: 0, payloads, at: 0, open: None }
+        Self { ranks, window, credit: window, taken: 0, payloads, at: 0, body: 0, open: None }
     }
 
     /// Takes a payload as it arrived.
@@ -107,7 +109,7 @@ impl Inflow {
     pub fn pop(&mut self) -> Option<Item<'_>> {
         if self.payloads.front().is_some_and(|payload| self.at == payload.len()) {
             self.payloads.pop_front();
-            self.at = 0;
+            (self.at, self.body) = (0, 0);
         }
         let mut items = Items::new(self.payloads.front()?.get(self.at..)?);
         let before = items.left();
@@ -115,7 +117,13 @@ impl Inflow {
         let length = before - items.left();
         self.at += length;
         self.taken += length;
+        self.body = item.as_ref().and_then(Item::record).map_or(0, |record| record.body.len());
         item
+    }
+
+    /// The output of the item that was taken last, until the next item is taken.
+    pub fn body(&self) -> &[u8] {
+        self.payloads.front().map_or(&[], |payload| &payload[self.at - self.body..self.at])
     }
 
     /// Nothing more will arrive: an unfinished line ends here.

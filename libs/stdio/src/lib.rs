@@ -28,6 +28,7 @@ pub mod hostlabel;
 pub mod inflow;
 pub mod input;
 pub mod line_splitter;
+pub mod machine;
 pub mod merge;
 pub mod record;
 pub mod relay;

@@ -141,7 +141,7 @@ impl Means {
             }
             None => (Console::default(), None, None),
         };
-        let (stdio, trouble) = Stdio::new(&job, outputs)?;
+        let (stdio, trouble) = Stdio::new(&job, outputs);
         let beginning = Beginning {
             manager: std::process::id(),
             trace: self.trace,

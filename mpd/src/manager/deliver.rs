@@ -3,14 +3,13 @@
 use mpd_ending::{Input as Ending, SignalTarget};
 use mpd_io::process::tree::{self, Dead};
 use mpd_manager::Output;
-use mpd_stdio::input::Stdin;
+use mpd_stdio::machine::{Answer, Input as Stdio};
 use nix::unistd::Pid;
 
 use super::ending::{number_of, process_of};
 use super::event::{Descriptors, Event, ForLinks, ForRanks, ForStdio};
 use super::pmi::level_of;
 use super::process::Process;
-use super::stdio::answer::Answer;
 
 impl Process {
     /// Has one output performed. Its consequences are reported as events.
@@ -42,7 +41,7 @@ impl Process {
         let descriptors = self.common.handed_over.pop_front();
         let turn = &mut self.common.turn();
         match descriptors {
-            Some(Descriptors::Pipes(rank, pipes)) => self.stdio.add(rank, *pipes),
+            Some(Descriptors::Pipes(rank, pipes)) => self.stdio.add(turn, rank, *pipes),
             Some(Descriptors::Pmi(rank, client, pmi)) => {
                 self.pmi.connect(turn, (rank, client), pmi);
             }
@@ -75,47 +74,42 @@ impl Process {
 
     fn perform_of_stdio(&mut self, output: ForStdio) {
         let turn = &mut self.common.turn();
-        match output {
-            ForStdio::Stdin(bytes) => self.stdio.take_bytes(turn, &bytes),
-            ForStdio::StdinPiece(bytes) => self.stdio.take_encoded(turn, &bytes),
-            ForStdio::SwitchStdin(ranks) => self.stdio.take_input(turn, &Stdin::Switch(ranks)),
-            ForStdio::StdinCredit(tree_index, bytes) => {
-                self.stdio.grant_input(turn, tree_index, bytes);
-            }
-            ForStdio::StdinUnwanted(tree_index, switches) => {
-                self.stdio.end_child_input(turn, tree_index, switches);
-            }
-            ForStdio::Output(tree_index, stream, bytes) => {
-                self.stdio.take_flow(turn, (tree_index, stream), &bytes);
-            }
-            ForStdio::OutputCredit(stream, bytes) => self.stdio.grant(stream, bytes),
-            ForStdio::FlowDrained(tree_index) => self.stdio.child_drained(tree_index),
-            ForStdio::ChildJoined(tree_index) => self.stdio.add_child(turn, tree_index),
-            ForStdio::ChildrenGone(tree_index) => self.stdio.lose_child(turn, tree_index),
-            ForStdio::LookAt(stream, ranks) => self.stdio.take_question(turn, stream, &ranks),
-            ForStdio::Looked { child, stream, behind, others } => {
-                let answer = Answer { child: Some(child), stream, behind, others };
-                self.stdio.take_answer(turn.job, answer);
-            }
-            ForStdio::CountOutput => self.stdio.report_written(turn),
-            ForStdio::Label(format) => self.stdio.relabel(turn, format),
-            ForStdio::Go => self.stdio.go(turn),
+        let input = match output {
+            ForStdio::Go => return self.stdio.go(turn),
             ForStdio::PrepareWorld(world, parts) => {
-                self.stdio.prepare_world(turn, &world, &parts);
+                return self.stdio.prepare_world(turn, &world, &parts);
             }
-            ForStdio::Begun(ranks) => self.stdio.expect(turn, ranks),
-            ForStdio::Running(pids) => self.stdio.note_running(turn, &pids),
-            ForStdio::Ended(rank) => self.stdio.rank_ended(turn, rank),
-            ForStdio::Remove(rank) => self.stdio.remove(rank),
-            ForStdio::Unreported(ranks) => self.stdio.end_unreported(ranks),
-            ForStdio::ForgetWorld(world) => self.stdio.forget_world(turn, world),
-            ForStdio::Asked(ranks) => self.stdio.expect_answers(turn, &ranks),
-            ForStdio::Mark(rank, after, text) => self.stdio.add_mark(rank, (after, text)),
-            ForStdio::MarksRead(rank) => self.stdio.marks_read(turn, rank),
-            ForStdio::PrepareEnd => self.stdio.prepare_end(turn),
-            ForStdio::Drain => self.stdio.start_draining(turn),
-            ForStdio::Discard => self.stdio.discard(),
-        }
+            ForStdio::Ended(rank) => return self.stdio.rank_ended(turn, rank),
+            ForStdio::Remove(rank) => return self.stdio.remove(turn, rank),
+            ForStdio::Drain => return self.stdio.start_draining(turn),
+            ForStdio::Discard => return self.stdio.discard(),
+
+            ForStdio::Stdin(bytes) => Stdio::Stdin(bytes),
+            ForStdio::StdinPiece(bytes) => Stdio::StdinPiece(bytes),
+            ForStdio::SwitchStdin(ranks) => Stdio::SwitchStdin(ranks),
+            ForStdio::StdinCredit(child, bytes) => Stdio::StdinCredit(child, bytes),
+            ForStdio::StdinUnwanted(child, switches) => Stdio::StdinUnwanted(child, switches),
+            ForStdio::Output(child, stream, bytes) => Stdio::Output(child, stream, bytes),
+            ForStdio::OutputCredit(stream, bytes) => Stdio::OutputCredit(stream, bytes),
+            ForStdio::FlowDrained(child) => Stdio::FlowDrained(child),
+            ForStdio::ChildJoined(child) => Stdio::ChildJoined(child),
+            ForStdio::ChildrenGone(child) => Stdio::ChildrenGone(child),
+            ForStdio::LookAt(stream, ranks) => Stdio::LookAt(stream, ranks),
+            ForStdio::Looked { child, stream, behind, others } => {
+                Stdio::Looked(Answer { child: Some(child), stream, behind, others })
+            }
+            ForStdio::CountOutput => Stdio::CountOutput,
+            ForStdio::Label(format) => Stdio::Label(format),
+            ForStdio::Begun(ranks) => Stdio::Begun(ranks),
+            ForStdio::Running(pids) => Stdio::Running(pids),
+            ForStdio::Unreported(ranks) => Stdio::Unreported(ranks),
+            ForStdio::ForgetWorld(world) => Stdio::WorldOver(world),
+            ForStdio::Asked(ranks) => Stdio::Asked(ranks),
+            ForStdio::Mark(rank, after, text) => Stdio::Mark(rank, after, text),
+            ForStdio::MarksRead(rank) => Stdio::MarksRead(rank),
+            ForStdio::PrepareEnd => Stdio::Killing,
+        };
+        self.stdio.give(turn, input);
     }
 
     fn perform_of_ranks(&mut self, output: ForRanks) {

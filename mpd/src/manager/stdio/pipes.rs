@@ -1,17 +1,16 @@
 //! The manager's ends of the pipes of one rank.
 
 use std::fs::File;
-use std::io::{PipeReader, PipeWriter};
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 
+use mpd_io::files::logging::plain;
 use mpd_io::network::unread;
 use mpd_io::process::usage;
-use mpd_stdio::line_splitter::LineSplitter;
+use mpd_stdio::machine::{Found, Opened, Written};
 use mpd_stdio::silence::Task;
 use mpd_wire::Stream;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::Pid;
-
-use super::marks::Marks;
 
 /// The size of an enlarged pipe.
 const PIPE_BYTES: i32 = 256 * 1024;
@@ -19,57 +18,20 @@ const PIPE_BYTES: i32 = 256 * 1024;
 /// A read of this size shows that the pipe, which has 64 KiB at first, is too small for its writer.
 const MUCH: usize = 32 * 1024;
 
-/// One output stream of a rank.
-#[derive(Debug, Default)]
-pub(super) struct Source {
-    pub(super) pipe: Option<PipeReader>,
-    pub(super) line_splitter: LineSplitter,
-    /// Data may be waiting in the pipe.
-    pub(super) ready: bool,
-    /// All writers have closed, so the end is to be read.
-    pub(super) ending: bool,
-    /// Not read until the write admission lets it in.
-    pub(super) blocked: bool,
-    /// In the queue of sources to be read.
-    pub(super) queued: bool,
-    /// Bytes read so far.
-    pub(super) taken: u64,
-    /// Whether the pipe is enlarged when much comes at once.
-    may_grow: bool,
-}
-
-impl Source {
-    /// Whether bytes may wait in the pipe.
-    pub(super) const fn is_unread(&self) -> bool {
-        self.pipe.is_some() && (self.ready || self.blocked || self.queued)
-    }
-
-    /// Notes a read of `count` bytes. A pipe that was nearly full becomes larger, so its writer waits less often.
-    pub(super) fn note_read(&mut self, count: usize) {
-        self.taken += count as u64;
-        if self.may_grow && count >= MUCH {
-            self.may_grow = false;
-            let _ = self
-                .pipe
-                .iter()
-                .try_for_each(|pipe| fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES)).map(drop));
-        }
-    }
-}
-
 /// The pipes of one rank.
 #[derive(Debug, Default)]
 pub(in crate::manager) struct Pipes {
-    pub(super) input: Option<PipeWriter>,
+    input: Option<PipeWriter>,
     /// Bytes of input that were written.
-    pub(super) fed: u64,
+    fed: u64,
     /// The reading end of a pipe of input that has got its end.
     kept: Option<File>,
-    pub(super) sources: [Source; 2],
-    /// The process that writes to the sources, while it lives and is our child.
+    outputs: [Option<PipeReader>; 2],
+    /// Whether each of them is enlarged when much comes at once.
+    may_grow: [bool; 2],
+    /// The process that writes to the outputs, while it lives and is our child.
     pub(super) process: Option<Pid>,
-    /// Marks of its debugger in its output, if it has one.
-    marks: Option<Marks>,
+    is_debugged: bool,
 }
 
 impl Pipes {
@@ -80,14 +42,53 @@ impl Pipes {
         (process, is_debugged): (Option<Pid>, bool),
         may_grow: bool,
     ) -> Self {
-        let open = |pipe| Source { pipe: Some(pipe), may_grow, ..Source::default() };
-        let mut sources = outputs.map(open);
-        if is_debugged {
-            // The shim writes it.
-            sources[Stream::Out.index()].line_splitter = LineSplitter::of_whole_lines();
+        let (outputs, may_grow) = (outputs.map(Some), [may_grow; 2]);
+        Self { input, outputs, may_grow, process, is_debugged, ..Self::default() }
+    }
+
+    pub(super) fn opened(&self) -> Opened {
+        Opened {
+            has_input: self.input.is_some(),
+            has_outputs: self.outputs.iter().any(Option::is_some),
+            is_debugged: self.is_debugged,
         }
-        let marks = is_debugged.then(Marks::default);
-        Self { input, sources, process, marks, ..Self::default() }
+    }
+
+    /// Reads a stream. A pipe that was nearly full becomes larger, so its writer waits less often.
+    pub(super) fn read(&mut self, stream: Stream, room: &mut [u8]) -> Found {
+        let Some(pipe) = &mut self.outputs[stream.index()] else { return Found::Nothing };
+        match pipe.read(room) {
+            Ok(count) => {
+                if count >= MUCH && std::mem::take(&mut self.may_grow[stream.index()]) {
+                    let _ = fcntl(&*pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
+                }
+                Found::Bytes(count)
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Found::Nothing,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Found::Interrupted,
+            Err(e) => Found::Failed(plain(&e)),
+        }
+    }
+
+    /// Closes an output stream.
+    pub(super) fn close(&mut self, stream: Stream) {
+        self.outputs[stream.index()] = None;
+    }
+
+    /// Writes input, as much as the pipe accepts.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Written {
+        let Some(pipe) = &mut self.input else { return Written::Closed };
+        loop {
+            match pipe.write(bytes) {
+                Ok(count) => {
+                    self.fed += count as u64;
+                    return Written::Bytes(count);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Written::Full,
+                Err(_) => return Written::Closed,
+            }
+        }
     }
 
     /// Closes the input after its last byte. Unread bytes can still be counted.
@@ -108,69 +109,32 @@ impl Pipes {
         left.ok().filter(|&left| left > 0 && left as u64 == fed).map(|_| fed)
     }
 
-    pub(super) const fn source(&mut self, stream: Stream) -> &mut Source {
-        &mut self.sources[stream.index()]
-    }
-
-    /// The marks in a stream, if it can have some.
-    pub(super) fn marks(&mut self, stream: Stream) -> Option<&mut Marks> {
-        self.marks.as_mut().filter(|_| stream == Stream::Out)
-    }
-
-    /// Whether a debugger writes to the pipes.
-    pub(super) const fn is_debugged(&self) -> bool {
-        self.marks.is_some()
-    }
-
     /// The threads of the process that writes to the pipes, if they are ready to run.
     pub(super) fn writer(&self) -> Vec<Task> {
         self.process.map(usage::ready).unwrap_or_default()
-    }
-
-    /// Whether data or an end is still to be read.
-    pub(super) fn is_unread(&self) -> bool {
-        self.sources.iter().any(|source| source.pipe.is_some() && source.ready)
-    }
-
-    /// Whether both sources have ended.
-    pub(super) fn are_silent(&self) -> bool {
-        self.sources.iter().all(|source| source.pipe.is_none())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
 
     #[test]
     fn a_pipe_grows_when_much_was_read_at_once() {
-        let size = |pipes: &mut Pipes| {
-            let pipe = pipes.source(Stream::Out).pipe.as_ref().unwrap();
-            fcntl(pipe, FcntlArg::F_GETPIPE_SZ).unwrap()
-        };
-        for (may_grow, read, grows) in
+        for (may_grow, bytes, grows) in
             [(true, MUCH - 1, false), (false, MUCH, false), (true, MUCH, true)]
         {
-            let outputs = [io::pipe().unwrap().0, io::pipe().unwrap().0];
-            let mut pipes = Pipes::new(None, outputs, (None, false), may_grow);
-            let before = size(&mut pipes);
-            pipes.source(Stream::Out).note_read(read);
-            assert_eq!(size(&mut pipes) > before, grows, "{may_grow} {read}");
-            assert_eq!(pipes.source(Stream::Out).taken, read as u64);
+            let ((reader, mut writer), (other, _)) = (io::pipe().unwrap(), io::pipe().unwrap());
+            let mut pipes = Pipes::new(None, [reader, other], (None, false), may_grow);
+            let size = |pipes: &Pipes| {
+                let pipe = pipes.outputs[Stream::Out.index()].as_ref().unwrap();
+                fcntl(pipe, FcntlArg::F_GETPIPE_SZ).unwrap()
+            };
+            let before = size(&pipes);
+            writer.write_all(&vec![b'x'; bytes]).unwrap();
+            let mut room = vec![0; 2 * MUCH];
+            assert_eq!(pipes.read(Stream::Out, &mut room), Found::Bytes(bytes));
+            assert_eq!(size(&pipes) > before, grows, "{may_grow} {bytes}");
         }
-    }
-
-    #[test]
-    fn a_rank_is_silent_when_both_its_pipes_have_ended_and_unread_while_one_may_hold_bytes() {
-        let outputs = [io::pipe().unwrap().0, io::pipe().unwrap().0];
-        let mut pipes = Pipes::new(None, outputs, (None, false), false);
-        pipes.source(Stream::Err).ready = true;
-        assert!(pipes.is_unread() && !pipes.are_silent());
-        pipes.source(Stream::Err).pipe = None;
-        assert!(!pipes.is_unread() && !pipes.are_silent());
-        pipes.source(Stream::Out).pipe = None;
-        assert!(pipes.are_silent());
     }
 }

@@ -8,14 +8,14 @@ use mpd_wire::{Rank, Stream};
 
 /// An output stream of a rank that goes to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OutputFile {
-    pub(crate) rank: Rank,
-    pub(crate) stream: Stream,
-    pub(crate) path: PathBuf,
+pub struct OutputFile {
+    pub rank: Rank,
+    pub stream: Stream,
+    pub path: PathBuf,
     /// Permissions of the file if it is created.
-    pub(crate) mode: u32,
+    pub mode: u32,
     /// No other rank has this file, not even one that is spawned later.
-    pub(crate) is_own: bool,
+    pub is_own: bool,
 }
 
 /// An open file.
@@ -28,7 +28,7 @@ struct Open {
 
 /// The open files, and the streams that go to them.
 #[derive(Debug, Default)]
-pub(crate) struct Files {
+pub(super) struct Files {
     open: BTreeMap<PathBuf, Open>,
     routes: BTreeMap<(Rank, Stream), (usize, PathBuf)>,
     /// Shared files that this job has written to. Later output is appended. There are at most as many as hosts.
@@ -37,27 +37,27 @@ pub(crate) struct Files {
 
 impl Files {
     /// The sink of a rank's stream, if that is a file.
-    pub(crate) fn route(&self, rank: Rank, stream: Stream) -> Option<usize> {
+    pub(super) fn route(&self, rank: Rank, stream: Stream) -> Option<usize> {
         self.routes.get(&(rank, stream)).map(|(sink, _)| *sink)
     }
 
     /// The number of open files.
-    pub(crate) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.open.len()
     }
 
     /// The sink of a file that is open.
-    pub(crate) fn sink_of(&self, path: &Path) -> Option<usize> {
+    pub(super) fn sink_of(&self, path: &Path) -> Option<usize> {
         self.open.get(path).map(|open| open.sink)
     }
 
     /// Whether the file to be opened already contains output of this job.
-    pub(crate) fn is_begun(&self, path: &Path) -> bool {
+    pub(super) fn is_begun(&self, path: &Path) -> bool {
         self.begun.contains(path)
     }
 
     /// Routes a stream to its file, whose sink is `sink`.
-    pub(crate) fn add(&mut self, wanted: &OutputFile, sink: usize) {
+    pub(super) fn add(&mut self, wanted: &OutputFile, sink: usize) {
         let OutputFile { rank, stream, path, is_own, .. } = wanted;
         self.open.entry(path.clone()).or_insert(Open { sink, users: 0 }).users += 1;
         self.routes.insert((*rank, *stream), (sink, path.clone()));
@@ -67,7 +67,7 @@ impl Files {
     }
 
     /// Ends a stream. Returns the sink of its file, if the file has no more writers.
-    pub(crate) fn end(&mut self, rank: Rank, stream: Stream) -> Option<usize> {
+    pub(super) fn end(&mut self, rank: Rank, stream: Stream) -> Option<usize> {
         let (_, path) = self.routes.remove(&(rank, stream))?;
         let open = self.open.get_mut(&path)?;
         open.users -= 1;

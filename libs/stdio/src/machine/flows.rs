@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_stdio::inflow::Inflow;
+use crate::inflow::Inflow;
 use mpd_wire::job::{HostSlices, MAX_RANKS_EVER};
 use mpd_wire::message::TREE_WINDOW;
 use mpd_wire::{RankSet, Stream};
 
 /// All flows of this manager.
 #[derive(Debug)]
-pub(crate) struct Flows {
+pub(super) struct Flows {
     flows: BTreeMap<(usize, Stream), Inflow>,
     /// Children that have not reported the end of their output.
     undrained: BTreeSet<usize>,
@@ -18,12 +18,12 @@ pub(crate) struct Flows {
 
 impl Flows {
     /// The children that have not reported the end of their output, and are not lost.
-    pub(crate) fn undrained(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn undrained(&self) -> impl Iterator<Item = usize> + '_ {
         self.undrained.iter().copied()
     }
 
     /// The flows of the children of `tree_index`.
-    pub(crate) fn new(host_slices: &HostSlices, tree_index: usize) -> Self {
+    pub(super) fn new(host_slices: &HostSlices, tree_index: usize) -> Self {
         let undrained: BTreeSet<usize> = host_slices.children(tree_index).collect();
         let both = |&child: &usize| {
             let mut ranks = host_slices.subtree_ranks(child);
@@ -34,7 +34,7 @@ impl Flows {
     }
 
     /// Adds the flows of a host that joined a job of that size.
-    pub(crate) fn add(&mut self, tree_index: usize, size: u32) {
+    pub(super) fn add(&mut self, tree_index: usize, size: u32) {
         for stream in Stream::BOTH {
             self.flows.insert((tree_index, stream), Inflow::new(spawned(size), TREE_WINDOW));
         }
@@ -42,29 +42,29 @@ impl Flows {
     }
 
     /// The flow of a stream of a child.
-    pub(crate) fn get(&self, tree_index: usize, stream: Stream) -> Option<&Inflow> {
+    pub(super) fn get(&self, tree_index: usize, stream: Stream) -> Option<&Inflow> {
         self.flows.get(&(tree_index, stream))
     }
 
     /// The flow of a stream of a child, for changes.
-    pub(crate) fn get_mut(&mut self, tree_index: usize, stream: Stream) -> Option<&mut Inflow> {
+    pub(super) fn get_mut(&mut self, tree_index: usize, stream: Stream) -> Option<&mut Inflow> {
         self.flows.get_mut(&(tree_index, stream))
     }
 
     /// Flows with records that are not taken yet.
-    pub(crate) fn waiting(&self) -> Vec<(usize, Stream)> {
+    pub(super) fn waiting(&self) -> Vec<(usize, Stream)> {
         let waiting = self.flows.iter().filter(|(_, flow)| !flow.is_empty());
         waiting.map(|(&key, _)| key).collect()
     }
 
     /// Notes that `tree_index` has sent all its output.
-    pub(crate) fn drained(&mut self, tree_index: usize) {
+    pub(super) fn drained(&mut self, tree_index: usize) {
         self.undrained.remove(&tree_index);
     }
 
     /// Gives up the flows of `tree_index`, which is lost. Received output still counts, but an unfinished line no
     /// longer blocks other writers.
-    pub(crate) fn lose(&mut self, tree_index: usize) {
+    pub(super) fn lose(&mut self, tree_index: usize) {
         self.undrained.remove(&tree_index);
         for stream in Stream::BOTH {
             if let Some(flow) = self.flows.get_mut(&(tree_index, stream)) {
@@ -74,12 +74,12 @@ impl Flows {
     }
 
     /// Whether no record waits and no more output comes.
-    pub(crate) fn are_drained(&self) -> bool {
+    pub(super) fn are_drained(&self) -> bool {
         self.undrained.is_empty() && self.flows.values().all(Inflow::is_empty)
     }
 
     /// The credits that are large enough for a message.
-    pub(crate) fn take_credit(&mut self) -> Vec<(usize, Stream, u32)> {
+    pub(super) fn take_credit(&mut self) -> Vec<(usize, Stream, u32)> {
         let credit = |(&(tree_index, stream), flow): (&(usize, Stream), &mut Inflow)| {
             flow.take_credit().map(|bytes| (tree_index, stream, bytes))
         };

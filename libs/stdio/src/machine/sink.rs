@@ -1,36 +1,41 @@
-//! One output: formats records, queues data that the output does not accept at once, and asks its write admission
+//! One output: formats records, queues bytes that the output does not accept at once, and asks its write admission
 //! which sources may be read.
 
-use std::io;
-use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 
-use mpd_io::files::logging::plain;
-use mpd_io::files::output::Output;
 use mpd_sansio::Time;
-use mpd_stdio::format;
-use mpd_stdio::format::Formatter;
-use mpd_stdio::hostlabel::HostLabels;
-use mpd_stdio::line_splitter::Record;
-use mpd_stdio::merge;
-use mpd_stdio::merge::Merger;
-use mpd_stdio::record::Item;
-use mpd_stdio::silence::Task;
-use mpd_stdio::uplink::Uplink;
-use mpd_stdio::write_admission::WriteAdmission;
 use mpd_wire::job::OutputSpec;
 use mpd_wire::{Rank, RankSet, Stream};
+
+use crate::format;
+use crate::format::Formatter;
+use crate::hostlabel::HostLabels;
+use crate::line_splitter::Record;
+use crate::merge;
+use crate::merge::Merger;
+use crate::record::Item;
+use crate::silence::Task;
+use crate::uplink::Uplink;
+use crate::write_admission::WriteAdmission;
 
 /// Most bytes in the queue that are already written.
 const COMPACT_AT: usize = 256 * 1024;
 
-/// The problem that a write has found.
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The reader has closed the output.
-    Closed(Stream),
-    /// Writing has failed.
-    Failed(String),
+/// The place of bytes that are written without a copy to the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The read buffer.
+    Buffer,
+    /// The last record that was taken from a flow.
+    Flow(usize, Stream),
+}
+
+/// Bytes in their place, from one position to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Direct {
+    pub(super) place: Place,
+    pub(super) from: usize,
+    pub(super) to: usize,
 }
 
 /// The destination of an output.
@@ -41,10 +46,10 @@ enum Destination {
     Parent(Uplink),
 }
 
-/// A descriptor, and the data that it has not accepted yet.
-#[derive(Debug)]
+/// The bytes that a descriptor has not accepted yet. The direct ones come first.
+#[derive(Debug, Default)]
 struct Writer {
-    output: Output,
+    direct: Option<Direct>,
     queue: Vec<u8>,
     sent: usize,
     formatter: Formatter,
@@ -54,11 +59,11 @@ struct Writer {
 
 /// One output.
 #[derive(Debug)]
-pub(crate) struct Sink {
+pub(super) struct Sink {
     destination: Destination,
     name: String,
     stream: Stream,
-    pub(crate) write_admission: WriteAdmission,
+    pub(super) write_admission: WriteAdmission,
     style: Style,
     /// One merger per stream, since both streams may go to one output.
     mergers: Option<[Merger; 2]>,
@@ -68,9 +73,9 @@ pub(crate) struct Sink {
     /// merging.
     ends_from: Option<Rank>,
     /// Bytes that the output has accepted. They show whether its reader reads.
-    pub(crate) taken: u64,
+    pub(super) taken: u64,
     /// Sources that wait for the write admission.
-    pub(crate) blocked: Vec<(Rank, Stream)>,
+    pub(super) blocked: Vec<(Rank, Stream)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,14 +86,12 @@ struct Style {
 
 impl Sink {
     /// An output with a descriptor.
-    pub(crate) fn to(output: Output, name: String, stream: Stream, spec: &OutputSpec) -> Self {
-        let (queue, formatter) = (Vec::new(), Formatter::default());
-        let writer = Writer { output, queue, sent: 0, formatter, hosts: None };
-        Self::new(Destination::Descriptor(writer), name, stream, spec)
+    pub(super) fn to(name: String, stream: Stream, spec: &OutputSpec) -> Self {
+        Self::new(Destination::Descriptor(Writer::default()), name, stream, spec)
     }
 
     /// The output of one stream to the parent.
-    pub(crate) fn parent(window: usize, stream: Stream, spec: &OutputSpec) -> Self {
+    pub(super) fn parent(window: usize, stream: Stream, spec: &OutputSpec) -> Self {
         Self::new(
             Destination::Parent(Uplink::new(window)),
             "to the parent manager".to_owned(),
@@ -114,14 +117,14 @@ impl Sink {
 
     /// Joins equal lines of `ranks`, of a job that began with `size` ranks, in a manager with `levels` levels of
     /// other managers in its subtree.
-    pub(crate) fn merging(mut self, (ranks, size): (&RankSet, u32), levels: u32) -> Self {
+    pub(super) fn merging(mut self, (ranks, size): (&RankSet, u32), levels: u32) -> Self {
         self.mergers = Some([Merger::new(ranks, levels), Merger::new(ranks, levels)]);
         self.unmerged = Rank(size);
         self
     }
 
     /// Whether lines have labels from now on. `hosts` are those of merged lines, if these are labelled by host.
-    pub(crate) fn label(&mut self, labels: bool, hosts: Option<&Rc<HostLabels>>) {
+    pub(super) fn label(&mut self, labels: bool, hosts: Option<&Rc<HostLabels>>) {
         self.style.labels = labels;
         if let Destination::Descriptor(writer) = &mut self.destination {
             writer.hosts = hosts.cloned();
@@ -129,35 +132,25 @@ impl Sink {
     }
 
     /// Passes on the ends of streams of spawned ranks; `spawned` is the first of them.
-    pub(crate) const fn passing_ends(mut self, spawned: Rank) -> Self {
+    pub(super) const fn passing_ends(mut self, spawned: Rank) -> Self {
         self.ends_from = Some(spawned);
         self
     }
 
     /// Expects output of these ranks from now on.
-    pub(crate) fn begin(&mut self, now: Time, ranks: &RankSet) {
+    pub(super) fn begin(&mut self, now: Time, ranks: &RankSet) {
         self.mergers.iter_mut().flatten().for_each(|merger| merger.begin(now, ranks));
     }
 
     /// Notes that these ranks were asked something: see [`Merger::ask`].
-    pub(crate) fn ask(&mut self, now: Time, ranks: &RankSet) {
+    pub(super) fn ask(&mut self, now: Time, ranks: &RankSet) {
         if let Some(mergers) = &mut self.mergers {
             mergers[self.stream.index()].ask(now, ranks);
         }
     }
 
-    /// The descriptor to watch for writability, if it can block.
-    pub(crate) fn watched(&self) -> Option<RawFd> {
-        match &self.destination {
-            Destination::Descriptor(writer) if writer.output.can_block() => {
-                Some(writer.output.as_raw_fd())
-            }
-            Destination::Descriptor(_) | Destination::Parent(_) => None,
-        }
-    }
-
     /// Queues text of the manager; the next flush sends it.
-    pub(crate) fn print(&mut self, text: &str) {
+    pub(super) fn print(&mut self, text: &str) {
         if let (Destination::Descriptor(writer), false) =
             (&mut self.destination, self.write_admission.is_closed())
         {
@@ -165,16 +158,17 @@ impl Sink {
         }
     }
 
-    /// Takes a record of ranks; `label` is the label of a single rank.
-    pub(crate) fn accept(
+    /// Takes a record of ranks; `label` is the label of a single rank. The body of the record is at this position of
+    /// that place.
+    pub(super) fn accept(
         &mut self,
         now: Time,
         stream: Stream,
         label: &[u8],
-        item: &Item<'_>,
-    ) -> Option<Trouble> {
+        (item, place): (&Item<'_>, Option<(Place, usize)>),
+    ) {
         if self.write_admission.is_closed() {
-            return None;
+            return;
         }
         if let (Some(rank), Some(record)) = (item.source(), item.record()) {
             self.write_admission.wrote(source(rank, stream), !record.end);
@@ -204,14 +198,11 @@ impl Sink {
                 }
                 Destination::Descriptor(writer) => {
                     writer.formatter.passed(source(*rank, stream), *record);
-                    match writer.pass(*record) {
-                        Ok(taken) => self.taken += taken,
-                        Err(e) => return Some(self.fail(&e)),
-                    }
+                    writer.pass(*record, place);
                 }
             }
         }
-        self.flush()
+        self.count_waiting();
     }
 
     fn merge(&mut self, now: Time, stream: Stream, item: &Item<'_>) {
@@ -228,31 +219,57 @@ impl Sink {
         destination.ended(&merger.take_ended());
     }
 
-    /// Sends queued data, as much as the output accepts.
-    pub(crate) fn flush(&mut self) -> Option<Trouble> {
-        let waiting = match &mut self.destination {
+    /// Informs the write admission of the bytes that wait.
+    pub(super) fn count_waiting(&mut self) {
+        self.write_admission.set_waiting(match &self.destination {
             Destination::Parent(uplink) => uplink.waiting(),
-            Destination::Descriptor(writer) => match writer.flush() {
-                Ok(taken) => {
-                    self.taken += taken;
-                    writer.waiting()
-                }
-                Err(e) => return Some(self.fail(&e)),
-            },
-        };
-        self.write_admission.set_waiting(waiting);
-        None
+            Destination::Descriptor(writer) => writer.waiting(),
+        });
+    }
+
+    /// Whether the descriptor is to get bytes.
+    pub(super) fn has_bytes(&self) -> bool {
+        matches!(&self.destination, Destination::Descriptor(writer) if writer.waiting() > 0)
+    }
+
+    /// The bytes that the descriptor is to get first: direct ones, or the queue.
+    pub(super) fn bytes(&self) -> (Option<Direct>, &[u8]) {
+        match &self.destination {
+            Destination::Descriptor(writer) => (writer.direct, &writer.queue[writer.sent..]),
+            Destination::Parent(_) => (None, &[]),
+        }
+    }
+
+    /// The descriptor has accepted the first `count` bytes.
+    pub(super) fn wrote(&mut self, count: usize) {
+        self.taken += count as u64;
+        if let Destination::Descriptor(writer) = &mut self.destination {
+            writer.wrote(count);
+            if writer.waiting() == 0 {
+                writer.compact();
+            }
+        }
+        self.count_waiting();
+    }
+
+    /// The descriptor accepts nothing now. `direct` has the direct bytes.
+    pub(super) fn is_full(&mut self, direct: &[u8]) {
+        if let Destination::Descriptor(writer) = &mut self.destination {
+            writer.keep(direct);
+            writer.compact();
+        }
+        self.count_waiting();
     }
 
     /// The parent accepts `bytes` more bytes.
-    pub(crate) fn grant(&mut self, bytes: u32) {
+    pub(super) fn grant(&mut self, bytes: u32) {
         if let Destination::Parent(uplink) = &mut self.destination {
             uplink.grant(bytes);
         }
     }
 
     /// The next piece for the parent.
-    pub(crate) fn next_payload(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn next_payload(&mut self) -> Option<Vec<u8>> {
         let Destination::Parent(uplink) = &mut self.destination else { return None };
         let payload = uplink.next_payload()?;
         self.taken += payload.len() as u64;
@@ -260,37 +277,37 @@ impl Sink {
         Some(payload)
     }
 
-    fn fail(&mut self, error: &io::Error) -> Trouble {
-        let is_terminal = matches!(&self.destination, Destination::Descriptor(writer) if writer.output.is_terminal());
-        self.discard();
-        match error.raw_os_error() {
-            Some(libc::EPIPE | libc::ECONNRESET) => Trouble::Closed(self.stream),
-            // The terminal was hung up.
-            Some(libc::EIO) if is_terminal => Trouble::Closed(self.stream),
-            _ => Trouble::Failed(format!("cannot write {}: {}", self.name, plain(error))),
-        }
+    /// The stream whose reader is lost if this output is closed.
+    pub(super) const fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    /// The name of the output in messages.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Discards queued and later data.
-    pub(crate) fn discard(&mut self) {
+    pub(super) fn discard(&mut self) {
         self.write_admission.close();
         self.mergers = None;
         match &mut self.destination {
             Destination::Parent(uplink) => uplink.discard(),
             Destination::Descriptor(writer) => {
+                writer.direct = None;
                 writer.queue.clear();
                 writer.sent = 0;
             }
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(super) fn deadline(&self) -> Option<Time> {
         let mergers = self.mergers.as_ref()?;
         mergers.iter().filter_map(Merger::deadline).min()
     }
 
     /// Ranks for which a merger waits no longer.
-    pub(crate) fn overdue(&self, now: Time) -> Vec<(Stream, Rank)> {
+    pub(super) fn overdue(&self, now: Time) -> Vec<(Stream, Rank)> {
         let of = |stream: Stream| {
             let ranks = self.mergers.iter().flat_map(move |all| all[stream.index()].overdue(now));
             ranks.map(move |rank| (stream, rank))
@@ -299,7 +316,7 @@ impl Sink {
     }
 
     /// See [`Merger::excuse`].
-    pub(crate) fn excuse(
+    pub(super) fn excuse(
         &mut self,
         now: Time,
         (stream, rank): (Stream, Rank),
@@ -310,51 +327,52 @@ impl Sink {
     }
 
     /// See [`Merger::question`].
-    pub(crate) fn question(&mut self, now: Time, stream: Stream, overdue: &[Rank]) -> RankSet {
+    pub(super) fn question(&mut self, now: Time, stream: Stream, overdue: &[Rank]) -> RankSet {
         let merger = self.mergers.as_mut().map(|all| &mut all[stream.index()]);
         merger.map_or_else(RankSet::none, |merger| merger.question(now, overdue))
     }
 
     /// See [`Merger::answer`].
-    pub(crate) fn answer(&mut self, now: Time, (stream, rank): (Stream, Rank), is_behind: bool) {
+    pub(super) fn answer(&mut self, now: Time, (stream, rank): (Stream, Rank), is_behind: bool) {
         if let Some(mergers) = &mut self.mergers {
             mergers[stream.index()].answer(now, rank, is_behind);
         }
     }
 
     /// See [`Merger::has_waiting`].
-    pub(crate) fn has_waiting(&self, stream: Stream, rank: Rank) -> bool {
+    pub(super) fn has_waiting(&self, stream: Stream, rank: Rank) -> bool {
         self.mergers.as_ref().is_some_and(|all| all[stream.index()].has_waiting(rank))
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Time) -> Option<Trouble> {
+    /// Passes on merged lines whose time is over.
+    pub(super) fn expire(&mut self, now: Time) {
         let destination = &mut self.destination;
         for merger in self.mergers.iter_mut().flatten() {
             merger.flush(now, &mut |ranks, line| destination.line(ranks, line));
             destination.ended(&merger.take_ended());
         }
-        self.flush()
+        self.count_waiting();
     }
 
     /// Whether nothing is to be written or resumed until a change.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.is_empty() && self.blocked.is_empty()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.has_sent() && self.deadline().is_none()
     }
 
     /// Whether nothing waits, except for equal lines of other ranks.
-    pub(crate) const fn has_sent(&self) -> bool {
+    pub(super) fn has_sent(&self) -> bool {
         match &self.destination {
             Destination::Parent(uplink) => uplink.is_empty(),
-            Destination::Descriptor(writer) => writer.queue.is_empty(),
+            Destination::Descriptor(writer) => writer.waiting() == 0,
         }
     }
 
     /// Whether a record of `ranks` may be taken now; all of them are at the same line.
-    pub(crate) fn admits(&self, ranks: &RankSet, stream: Stream) -> bool {
+    pub(super) fn admits(&self, ranks: &RankSet, stream: Stream) -> bool {
         let ahead = |mergers: &[Merger; 2]| mergers[stream.index()].holds_back(ranks);
         let lowest = ranks.ranks().next();
         lowest.is_none_or(|rank| self.write_admission.admits(source(rank, stream)))
@@ -363,12 +381,12 @@ impl Sink {
     }
 
     /// Most bytes to read from a source at once.
-    pub(crate) const fn at_once(&self) -> usize {
+    pub(super) const fn at_once(&self) -> usize {
         if self.mergers.is_some() { merge::AT_ONCE } else { usize::MAX }
     }
 }
 
-pub(crate) fn alone(rank: Rank) -> RankSet {
+pub(super) fn alone(rank: Rank) -> RankSet {
     RankSet::from_iter([rank])
 }
 
@@ -393,53 +411,59 @@ impl Destination {
 }
 
 impl Writer {
-    /// Writes plain output directly from the read buffer if no data waits. Returns the accepted bytes.
-    fn pass(&mut self, record: Record<'_>) -> io::Result<u64> {
-        let mut rest = record.body;
-        let mut taken = 0;
-        if self.queue.is_empty() && record.head.is_empty() {
-            match self.output.write(rest) {
-                Ok(n) => {
-                    taken = n as u64;
-                    rest = &rest[n..];
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Err(e),
+    /// Passes on plain output. If no bytes wait, it is written from its place.
+    fn pass(&mut self, record: Record<'_>, place: Option<(Place, usize)>) {
+        let is_first = self.queue.is_empty() && record.head.is_empty();
+        match (place.filter(|_| is_first), &mut self.direct) {
+            (Some((place, from)), None) if !record.body.is_empty() => {
+                self.direct = Some(Direct { place, from, to: from + record.body.len() });
+            }
+            // The parts of one read follow each other.
+            (Some((_, from)), Some(direct)) if direct.to == from => {
+                direct.to = from + record.body.len();
+            }
+            _ => {
+                self.queue.extend_from_slice(record.head);
+                self.queue.extend_from_slice(record.body);
             }
         }
-        self.queue.extend_from_slice(record.head);
-        self.queue.extend_from_slice(rest);
-        Ok(taken)
     }
 
-    /// Writes queued data. Returns the accepted bytes.
-    fn flush(&mut self) -> io::Result<u64> {
-        let mut taken = 0;
-        while self.sent < self.queue.len() {
-            match self.output.write(&self.queue[self.sent..]) {
-                Ok(n) => {
-                    taken += n as u64;
-                    self.sent += n;
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) => return Err(e),
+    fn wrote(&mut self, count: usize) {
+        match &mut self.direct {
+            Some(direct) => {
+                direct.from += count;
+                self.direct = self.direct.filter(|direct| direct.from < direct.to);
             }
+            None => self.sent += count,
         }
+    }
+
+    /// Moves direct bytes into the queue: their place is used again.
+    fn keep(&mut self, direct: &[u8]) {
+        if self.direct.take().is_some() {
+            let later = self.queue.len();
+            self.queue.extend_from_slice(direct);
+            self.queue.rotate_left(later);
+        }
+    }
+
+    /// Gives up the memory of written bytes. With a slow but steady reader the queue is never empty.
+    fn compact(&mut self) {
         if self.sent == self.queue.len() || self.sent >= COMPACT_AT {
-            // With a slow but steady reader the queue is never empty.
             self.queue.drain(..self.sent);
             self.sent = 0;
             self.queue.shrink_to(2 * COMPACT_AT);
         }
-        Ok(taken)
     }
 
-    const fn waiting(&self) -> usize {
-        self.queue.len() - self.sent
+    fn waiting(&self) -> usize {
+        let direct = self.direct.map_or(0, |direct| direct.to - direct.from);
+        direct + self.queue.len() - self.sent
     }
 }
 
 /// The number of an output stream of a rank, for write admissions and timers.
-pub(crate) const fn source(rank: Rank, stream: Stream) -> u32 {
+pub(super) const fn source(rank: Rank, stream: Stream) -> u32 {
     (rank.0 << 1) | stream.index() as u32
 }
