@@ -37,6 +37,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 mod timing;
+pub mod variables;
 
 use std::collections::VecDeque;
 

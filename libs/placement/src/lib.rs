@@ -45,6 +45,7 @@
 //! | [`hosts`] | the host file, and lists of hosts with ranges |
 //! | `universe` | the universe size of a job |
 //! | [`soft`] | the numbers of processes with which a program can run |
+//! | `session` | the share of a session among those of a host |
 //! | `members` | the members in ring order, and the meaning of a host's name |
 //! | `pool` | a list of hosts that take groups of ranks in turn |
 //! | `error` | [`PlacementError`]: the reasons why ranks cannot be placed |
@@ -64,6 +65,7 @@ pub mod locality;
 mod members;
 mod pool;
 pub mod rank_file;
+mod session;
 pub mod soft;
 pub mod spawn;
 #[cfg(test)]
@@ -78,6 +80,7 @@ use std::collections::btree_map::Entry;
 pub use error::PlacementError;
 pub use load::{HostLoad, by_load};
 pub use members::{gpus_of, is_alike};
+pub use session::niceness_of_session;
 
 use error::Names;
 use members::Members;

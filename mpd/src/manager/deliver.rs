@@ -1,13 +1,15 @@
 //! One match that takes each output of the node to the owner that performs it; and the reaping of children.
 
-use mpd_ending::{Input as Ending, SignalTarget};
+use mpd_ending::Input as Ending;
 use mpd_io::process::tree::{self, Dead};
 use mpd_manager::Output;
+use mpd_ranks::Input as Ranks;
 use mpd_stdio::machine::{Answer, Input as Stdio};
+use mpd_wire::Rank;
 use nix::unistd::Pid;
 
-use super::ending::{number_of, process_of};
 use super::event::{Descriptors, Event, ForLinks, ForRanks, ForStdio};
+use super::pids::number_of;
 use super::pmi::level_of;
 use super::process::Process;
 
@@ -114,38 +116,34 @@ impl Process {
 
     fn perform_of_ranks(&mut self, output: ForRanks) {
         let turn = &mut self.common.turn();
-        match output {
-            ForRanks::Staged(problem) => self.ranks.get_ready(turn, problem, self.links.staging()),
-            ForRanks::Go => self.ranks.go(turn),
-            ForRanks::Prepare(first, is_known) => self.ranks.prepare_world(turn, first, is_known),
-            ForRanks::StartWorld(first) => self.ranks.start_world(first),
-            ForRanks::EndWorld(first) => {
-                // What the ranks use is noted before they are killed.
-                let started = self.ranks.end_world(turn, first);
-                if !started.is_empty() {
-                    let kill = Ending::Signal(libc::SIGKILL, SignalTarget::Groups(started));
-                    self.ending.give(turn, &mut self.ranks, kill);
-                }
+        let input = match output {
+            ForRanks::Staged(problem) => {
+                return self.ranks.check(turn, problem, self.links.staging());
             }
-            ForRanks::ForgetWorld(first) => self.ranks.forget_world(first),
-            ForRanks::StopStarting => self.ranks.stop_starting(),
-            ForRanks::Signal(rank, signal) => self.ranks.signal_one(rank, signal),
-            ForRanks::Resize(columns, lines) => self.ranks.resize(turn, (columns, lines)),
-            ForRanks::Debug(ranks, line) => self.ranks.command(turn, &ranks, &line),
-            ForRanks::ReleaseCrashed => self.ranks.release_crashed(),
+            ForRanks::Signal(rank, signal) => return self.ranks.signal_one(rank, signal),
             ForRanks::ReadMarks(rank) => {
                 self.ranks.read_shim(turn, rank);
-                turn.report(ForStdio::MarksRead(rank));
+                return turn.report(ForStdio::MarksRead(rank));
             }
-            ForRanks::MarkTaken(rank) => self.ranks.grant_mark(rank),
-            ForRanks::Reconnect => self.ranks.reconnect(turn),
-            ForRanks::Speaks => self.ranks.note_pmi_use(),
-            ForRanks::Aborts(rank) => self.ranks.note_abort(rank),
-            ForRanks::Leaves => self.ranks.release_adopted(turn),
-            ForRanks::OutputEnded(rank) => self.ranks.end_output(turn, rank),
-            ForRanks::Unkillable(pid) => self.ranks.lose(turn, process_of(pid)),
-            ForRanks::ReportAll => self.ranks.report_all(turn),
-        }
+            ForRanks::Go => Ranks::Go,
+            ForRanks::Prepare(first, is_known) => Ranks::Prepare(first, is_known),
+            ForRanks::StartWorld(first) => Ranks::StartWorld(first),
+            ForRanks::EndWorld(first) => Ranks::EndWorld(first),
+            ForRanks::ForgetWorld(first) => Ranks::ForgetWorld(first),
+            ForRanks::StopStarting => Ranks::Killing,
+            ForRanks::Resize(columns, lines) => Ranks::Resize(columns, lines),
+            ForRanks::Debug(ranks, line) => Ranks::Command(ranks, line),
+            ForRanks::ReleaseCrashed => Ranks::ReleaseCrashed,
+            ForRanks::MarkTaken(rank) => Ranks::MarkTaken(rank),
+            ForRanks::Reconnect => Ranks::Restart,
+            ForRanks::Speaks => Ranks::UsesPmi,
+            ForRanks::Aborts(rank) => Ranks::Aborts(rank),
+            ForRanks::Leaves => Ranks::AdoptedLeft,
+            ForRanks::OutputEnded(rank) => Ranks::OutputEnded(rank),
+            ForRanks::Unkillable(pid) => Ranks::Unkillable(pid),
+            ForRanks::ReportAll => Ranks::Registered,
+        };
+        self.ranks.give(turn, input);
     }
 
     // ----- children -----
@@ -190,10 +188,10 @@ impl Process {
     /// Checks whether the adopted process has ended, after an event of it.
     pub(super) fn check_adopted(&mut self) {
         let turn = &mut self.common.turn();
-        if let Some(rank) = self.ranks.take_ended_adopted() {
+        if self.ranks.take_adopted_end() {
             // The last requests count: the rank may have finalized just before its end.
-            self.pmi.read_to_the_end(turn, rank);
-            self.ranks.release_adopted(turn);
+            self.pmi.read_to_the_end(turn, Rank(0));
+            self.ranks.give(turn, Ranks::AdoptedLeft);
         }
     }
 }

@@ -28,6 +28,7 @@ mod host_facts;
 mod links;
 mod means;
 mod parent;
+mod pids;
 mod pmi;
 mod pmi_socket;
 mod process;

@@ -43,7 +43,7 @@ pub fn of_a_server() {
 /// otherwise. A refusal of the system is ignored.
 pub fn of_a_servers_session() {
     if getsid(None) == Ok(Pid::this()) {
-        let _ = session_share::set_niceness(session_share::niceness_of(usize::MAX));
+        let _ = session_share::set_niceness(mpd_placement::niceness_of_session(usize::MAX));
     }
 }
 

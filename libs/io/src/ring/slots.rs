@@ -13,6 +13,8 @@ use crate::process::signals;
 use crate::ring::console::{Console, ConsoleError};
 use crate::ring::rundir::RunDir;
 
+pub use mpd_alloc::variables::{LIST_VARIABLE, LOCAL_VARIABLE, USED_VARIABLE};
+
 /// The longest time for an answer that another daemon gives.
 const RING_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -20,19 +22,11 @@ const RING_PATIENCE: Duration = Duration::from_secs(15);
 /// this user may use it.
 pub const VARIABLE: &str = "MPD_ALLOC";
 
-/// The environment variable with the slots of the allocation, as `h1:2 h2:1`, for scripts.
-pub const LIST_VARIABLE: &str = "MPD_ALLOC_SLOTS";
 /// The environment variable with the process that holds the slots.
 pub const OWNER_VARIABLE: &str = "MPD_ALLOC_PID";
 
-/// The environment variable of each rank of a job that uses an allocation, with its name. It tells managers that the slots of their
-/// ranks are held.
-pub const USED_VARIABLE: &str = "MPD_ALLOC_USED";
-
 /// The environment variable with the string about a whole request, for schedulers.
 pub const GLOBAL_VARIABLE: &str = "MPD_ALLOC_GLOBAL";
-/// The environment variable with the string about one process. In a hook and in a command it has one line for each slot.
-pub const LOCAL_VARIABLE: &str = "MPD_ALLOC_LOCAL";
 
 /// Lets the kernel kill this process when its parent dies, if the slots belong to the parent: without it they are free.
 pub fn end_with_owner() {

@@ -12,8 +12,9 @@ use mpd_io::clock;
 use mpd_io::process::tree;
 use nix::unistd::getpgid;
 
-use super::{Ending, number_of, process_of};
+use super::Ending;
 use crate::manager::context::Turn;
+use crate::manager::pids::{number_of, process_of};
 use crate::manager::ranks::Ranks;
 use crate::manager::tokens::SHM_USERS;
 use crate::users::Helper;

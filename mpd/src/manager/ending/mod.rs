@@ -28,17 +28,18 @@ use mpd_io::process::signals;
 use mpd_io::process::tree;
 use mpd_io::ring::rundir::RunDir;
 use mpd_job::manager::Input as JobInput;
+use mpd_ranks::Input as RanksInput;
 use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::job::{JobSpec, OnFailure};
 use mpd_wire::message::StartJob;
-use nix::unistd::Pid;
 
 pub(super) use self::clean_up::Elsewhere;
 use self::clean_up::{CleanUp, beginning};
 use self::groups::Groups;
 use super::context::Turn;
 use super::event::{Event, ForRanks};
+use super::pids::process_of;
 use super::ranks::Ranks;
 use crate::notes::Notes;
 use crate::users::Helper;
@@ -165,10 +166,10 @@ impl Ending {
             Output::Continue(pids) => tree::send_continue(pids.into_iter().map(process_of)),
             Output::ContinueDescendants => tree::continue_descendants(),
             Output::ContinueAdopted => ranks.continue_adopted(),
-            Output::KillAdopted => ranks.kill_adopted(turn),
+            Output::KillAdopted => ranks.give(turn, RanksInput::KillAdopted),
             Output::Unfreeze => self.unfreeze(),
             Output::KillGroup => self.cgroup.iter().for_each(|group| group.kill()),
-            Output::PauseSearch => ranks.pause_search(),
+            Output::PauseSearch => ranks.give(turn, RanksInput::PauseSearch),
             Output::Reap => turn.report(mpd_manager::Output::Reap),
 
             Output::StopHelper => self.helper = None,
@@ -242,12 +243,4 @@ const fn level_of(level: Level) -> log::Level {
 /// Processes as a message names them.
 fn names(pids: &[machine::Pid]) -> String {
     names_of(pids, |pid| tree::describe(process_of(pid)))
-}
-
-pub(super) fn number_of(process: Pid) -> machine::Pid {
-    machine::Pid(process.as_raw())
-}
-
-pub(super) const fn process_of(machine::Pid(number): machine::Pid) -> Pid {
-    Pid::from_raw(number)
 }

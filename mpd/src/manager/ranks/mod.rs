@@ -1,92 +1,67 @@
-//! The processes of the ranks of this host: their start, their signals and their ends.
+//! The processes of the ranks of this host. The machine of `mpd-ranks` decides; this module answers its questions and
+//! performs its outputs, in their order.
 //!
 //! | module | has |
 //! |---|---|
-//! | [`start`], [`prepare`], [`wrap`], [`process`] | the start: turns, checks, executed program, descriptors |
-//! | [`starting`], [`ranks_context`] | the ranks of one world while they are started |
-//! | [`descriptors`] | the descriptors of a rank, and their tokens |
-//! | [`table`] | the process and the tokens of each rank |
-//! | [`shim`] | the launcher shims before ranks: orders and reports |
-//! | [`adopted`], [`adoption`] | a process that ran before its job |
-//! | [`alone`] | ranks whose MPI library does not speak PMI |
-//! | [`memory`] | the order in which processes are killed when memory runs out |
-//! | [`reaping`] | when to look for dead children |
-//! | [`cpu_share`] | the weight of the ranks among other sessions |
-//! | [`report`] | reports to the daemon for listings of jobs |
+//! | [`answers`] | the answers to the machine's questions |
+//! | [`prepare`], [`wrap`], [`resources`], [`ranks_context`] | the checks before a start: programs, CPUs, limits |
+//! | [`process`], [`descriptors`] | the process of a rank, its descriptors, and their tokens |
+//! | [`shims`] | the control sockets of launcher shims |
+//! | [`adoption`] | a process that ran before its job |
+//! | [`readiness`] | the order in which processes are killed when memory runs out |
+//! | [`this_host`] | what the machine reads of this host |
 
-mod adopted;
 mod adoption;
-mod alone;
-mod cpu_share;
+mod answers;
 mod descriptors;
-mod memory;
 mod prepare;
 mod process;
 mod ranks_context;
-mod reaping;
-mod report;
+mod readiness;
 mod resources;
-mod shim;
-mod start;
-mod starting;
-mod table;
+mod shims;
 #[cfg(test)]
 mod tests;
+mod this_host;
 mod wrap;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::Duration;
 
 use anyhow::Result;
 use mpd_clients::{Client, FromJob};
 use mpd_ending::{Input as Ending, SignalTarget};
+use mpd_io::files::logging::plain;
 use mpd_io::process::cgroup::Cgroup;
+use mpd_io::process::oom;
+use mpd_io::process::session_share::set_niceness;
+use mpd_io::process::signals::{send, send_to_group};
 use mpd_io::process::spawn::LowNumbers;
 use mpd_io::process::tree;
-use mpd_job::manager::Input;
-use mpd_sansio::{Time, Timers};
-use mpd_wire::job::RankEnd;
-use mpd_wire::message::{MAX_DEBUG_LINE, Phase};
-use mpd_wire::{Rank, RankSet};
+use mpd_job::manager::Input as JobInput;
+use mpd_ranks::{self as machine, Beginning, Context, Input, Line, Output, Sent, Way};
+use mpd_sansio::Time;
+use mpd_wire::Rank;
 use nix::unistd::Pid;
 
-use self::adopted::Adopted;
-use self::adoption::{Adoption, RANK};
-use self::alone::Alone;
-use self::cpu_share::CpuShare;
+use self::adoption::Adoption;
+use self::descriptors::PMI_FD;
 pub(super) use self::descriptors::RankDescriptor;
-use self::memory::{Cause, Memory};
+use self::prepare::Prepared;
 pub(super) use self::prepare::check_files;
-use self::process::{Handle, RankProcess, end_of};
-use self::reaping::Reaping;
-use self::shim::{Reports, Shim};
-use self::starting::Starting;
-use self::table::Table;
+use self::process::{Ends, end_of};
+use self::readiness::Readiness;
+use self::shims::Shims;
+use self::this_host::ThisHost;
 use super::context::Turn;
 use super::ending::groups::Groups;
 use super::event::{Descriptors, Event, ForStdio};
+use super::links::staging::Staging;
+use super::pids::{number_of, process_of};
 use super::pmi_socket::PmiSocket;
-use super::tokens::FIRST_RANK;
-
-/// Most crashes of all ranks of a host that are reported, besides held ones.
-const MAX_CRASHES: u32 = 64;
-
-/// The time before the first search for ranks that run alone. A rank has hardly initialised its MPI library before, and
-/// many jobs are over, which then need no helper.
-const FIRST_SEARCH: Duration = Duration::from_millis(60);
-
-/// The interval to the next search. Later intervals double, up to 10 s.
-const NEXT_SEARCH: Duration = Duration::from_millis(80);
-
-/// Most ranks that one look examines. The next look examines further ones. The ranks of a world usually run the same
-/// program, so the first look decides.
-const RANKS_PER_LOOK: usize = 64;
-
-/// How often that interval is doubled.
-const MOST_DOUBLINGS: u8 = 7;
+use crate::mpi_users::Search;
 
 /// What the ranks of this host have in common.
 #[derive(Debug)]
@@ -101,76 +76,117 @@ pub(super) struct Place {
     pub(super) daemon: Pid,
 }
 
-/// The processes of the ranks here.
+/// The machine, and what its outputs concern.
 #[derive(Debug)]
 pub(super) struct Ranks {
-    table: Table,
-    /// Worlds that are being started here, by their first rank.
-    starting: BTreeMap<Rank, Starting>,
+    machine: machine::Ranks,
+    /// What the ranks of each world are started with, by its first rank.
+    prepared: BTreeMap<Rank, Prepared>,
+    /// The descriptors of the rank that was just started.
+    ends: Option<Ends>,
+    shims: Shims,
+    adoption: Adoption,
+    search: Option<Search>,
     cgroup: Option<Rc<Cgroup>>,
     groups: Rc<Groups>,
     daemon: Pid,
     /// Present while there are many ranks.
     low: Option<LowNumbers>,
-    /// The size of the ranks' terminals, once it has changed.
-    size: Option<(u16, u16)>,
-    memory: Memory,
-    cpu_share: CpuShare,
-    adoption: Adoption,
-    alone: Alone,
-    /// Ranks whose shim has reported something, or accepts more orders.
-    reporting: Vec<Rank>,
-    /// Values of niceness that ranks here may not have, as reported.
-    unpermitted: BTreeSet<i8>,
-    /// The number of reported crashes.
-    crashes: u32,
-    reaping: Reaping,
-    /// Look for the MPI libraries of ranks for the n-th time.
-    looks: Timers<u8>,
-    /// The first rank that such a look is to examine.
-    examined: Rank,
+    readiness: Readiness,
 }
 
 impl Ranks {
-    /// An empty table. `adopted`: the PMI connection and the pidfd of a running process.
+    /// No rank runs. `adopted`: the PMI connection and the pidfd of a running process.
     ///
     /// # Errors
     /// The system's.
     pub(super) fn new(place: Place, adopted: Option<[OwnedFd; 2]>) -> Result<Self> {
         let Place { cgroup, readiness, groups, daemon } = place;
+        let readiness = Readiness::new(readiness);
+        let (kills, began) = (oom::kills(), oom::log_time());
         Ok(Self {
-            table: Table::new(FIRST_RANK),
-            starting: BTreeMap::new(),
+            machine: machine::Ranks::new(Beginning { adopts: adopted.is_some(), began, kills }),
+            prepared: BTreeMap::new(),
+            ends: None,
+            shims: Shims::default(),
+            adoption: Adoption::of(adopted)?,
+            search: None,
             cgroup,
             groups,
             daemon,
             low: None,
-            size: None,
-            memory: Memory::begin(readiness),
-            cpu_share: CpuShare::default(),
-            adoption: Adoption::of(adopted)?,
-            alone: Alone::default(),
-            reporting: Vec::new(),
-            unpermitted: BTreeSet::new(),
-            crashes: 0,
-            reaping: Reaping::default(),
-            looks: Timers::default(),
-            examined: Rank(0),
+            readiness,
         })
     }
 
     /// The rank and the descriptor of a token.
     pub(super) fn of_token(&self, token: usize) -> Option<(Rank, RankDescriptor)> {
-        self.table.of_token(token)
+        let (slot, descriptor) = RankDescriptor::of(token)?;
+        Some((self.machine.at(slot)?, descriptor))
     }
 
     /// The rank of a child.
     pub(super) fn of_pid(&self, pid: Pid) -> Option<Rank> {
-        self.table.of_pid(pid)
+        self.machine.of_pid(number_of(pid))
+    }
+
+    /// Whether the adopted process still belongs to the job, so that the job continues.
+    pub(super) fn has_adopted(&self) -> bool {
+        self.machine.has_adopted()
+    }
+
+    /// Whether ranks are still to be started.
+    pub(super) fn is_any_starting(&self) -> bool {
+        self.machine.is_any_starting()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.looks.next().into_iter().chain(self.reaping.due()).min()
+        self.machine.poll_timeout()
+    }
+
+    // ----- inputs -----
+
+    /// Gives the machine an input, and performs its outputs.
+    pub(super) fn give(&mut self, turn: &mut Turn<'_>, input: Input) {
+        self.give_with(turn, None, input);
+    }
+
+    /// The first phase: checks the ranks here, unless a `problem` is already known. Some programs may have been brought.
+    pub(super) fn check(
+        &mut self,
+        turn: &mut Turn<'_>,
+        problem: Option<String>,
+        staging: Option<&Staging>,
+    ) {
+        self.give_with(turn, staging, Input::Check(problem));
+    }
+
+    fn give_with(&mut self, turn: &mut Turn<'_>, staging: Option<&Staging>, input: Input) {
+        self.machine.handle(context(turn), input);
+        self.settle(turn, staging);
+    }
+
+    /// Starts the next few ranks, unless processes are being stopped or ended.
+    pub(super) fn start_some(&mut self, turn: &mut Turn<'_>, is_busy: bool) {
+        if self.is_any_starting() && !is_busy {
+            self.give(turn, Input::Turn);
+        }
+    }
+
+    /// Looks for ranks that run alone, if it is time. `is_idle`: no process is being stopped or ended.
+    pub(super) fn expire(&mut self, turn: &mut Turn<'_>, is_idle: bool) {
+        if self.machine.poll_timeout().is_some_and(|at| at <= turn.now()) {
+            self.machine.handle_timeout(context(turn), is_idle);
+            self.settle(turn, None);
+        }
+    }
+
+    /// Takes the finding of a helper that has ended.
+    pub(super) fn receive_search(&mut self, turn: &mut Turn<'_>) {
+        if let Some(found) = self.search.as_mut().and_then(Search::receive) {
+            self.search = None;
+            self.give(turn, Input::SearchEnded(found));
+        }
     }
 
     // ----- signals -----
@@ -179,13 +195,13 @@ impl Ranks {
     /// to signal them.
     pub(super) fn signal(&mut self, signal: i32, target: &SignalTarget) -> Vec<Pid> {
         let mut refused = Vec::new();
-        for (_, process) in self.table.all_mut().filter(|(rank, _)| target.means(*rank)) {
-            if let Err(e) = process.signal(signal, target)
+        for (rank, way) in self.machine.ways(signal, target).collect::<Vec<_>>() {
+            let sent = self.send(rank, &way, signal);
+            if let (Err(e), Way::Shim(_, pid) | Way::Process(pid) | Way::Group(pid)) = (sent, way)
                 && e.kind() == ErrorKind::PermissionDenied
-                && let Some(pid) = process.child()
-                && !tree::is_dead(pid)
+                && !tree::is_dead(process_of(pid))
             {
-                refused.push(pid);
+                refused.push(process_of(pid));
             }
         }
         refused
@@ -193,344 +209,229 @@ impl Ranks {
 
     /// Sends a signal to the process of one rank.
     pub(super) fn signal_one(&mut self, rank: Rank, signal: i32) {
-        if let Some(process) = self.table.get_mut(rank) {
-            let _ = process.signal(signal, &SignalTarget::Process);
+        if let Some(way) = self.machine.way_to(rank, signal) {
+            let _ = self.send(rank, &way, signal);
         }
     }
 
-    /// Sets the size of the terminals of ranks.
-    pub(super) fn resize(&mut self, turn: &mut Turn<'_>, size: (u16, u16)) {
-        self.size = Some(size);
-        self.shims().for_each(|shim| shim.resize(size));
-        turn.report(Ending::Signal(libc::SIGWINCH, SignalTarget::Group));
+    fn send(&mut self, rank: Rank, way: &Way, signal: i32) -> io::Result<()> {
+        match way {
+            Way::Shim(order, _) if self.shims.send(rank, order) == Sent::Yes => Ok(()),
+            Way::Shim(_, pid) | Way::Group(pid) => send_to_group(process_of(*pid), signal),
+            Way::Process(pid) => send(process_of(*pid), signal),
+            Way::Adopted => self.adoption.rank().map_or(Ok(()), |pidfd| pidfd.signal(signal)),
+            Way::None => Ok(()),
+        }
+    }
+
+    /// Continues the adopted process.
+    pub(super) fn continue_adopted(&self) {
+        self.adoption.rank().into_iter().for_each(|pidfd| drop(pidfd.signal(libc::SIGCONT)));
     }
 
     // ----- ends -----
 
     /// Notes that a descriptor of a rank has ended: most likely the rank ends.
     pub(super) fn note_descriptor_end(&mut self, rank: Rank) {
-        self.reaping.note_end(rank);
+        self.machine.note_descriptor_end(rank);
     }
 
     /// Children that most likely have ended, to be looked at by their numbers.
     pub(super) fn take_dying(&mut self) -> Vec<Pid> {
-        let dying = self.reaping.take_dying().into_iter();
-        dying.filter_map(|rank| self.table.get(rank)?.child()).collect()
+        self.machine.take_dying().into_iter().map(process_of).collect()
     }
 
     /// Whether to ask the kernel now for any dead child. Otherwise that is due later.
     pub(super) fn asks_for_dead(&mut self, now: Time) -> bool {
-        self.reaping.asks(now, self.table.children())
+        self.machine.asks_for_dead(now)
     }
 
     /// Whether a question for dead children is due that was put off.
     pub(super) fn has_dead_due(&self, now: Time) -> bool {
-        self.reaping.due().is_some_and(|due| due <= now)
+        self.machine.has_dead_due(now)
     }
 
-    /// Reaps a rank. Its last requests and reports must have been read.
+    /// Reaps a child. The last requests of its client must have been read.
     pub(super) fn reap(&mut self, turn: &mut Turn<'_>, pid: Pid, is_kill: bool) {
-        let Some(rank) = self.table.of_pid(pid) else {
-            tree::reap(pid);
-            return;
-        };
-        self.read_shim(turn, rank);
-        let shim = self.table.get_mut(rank).and_then(|process| process.shim.take());
+        let rank = self.of_pid(pid);
+        if let Some(rank) = rank {
+            self.read_shim(turn, rank);
+        }
         let fate = tree::reap(pid);
-        self.table.forget_pid(pid);
-        if let Some((step, errno)) = shim.as_ref().and_then(Shim::failure) {
-            report_not_started(turn, rank, (step, errno));
-        }
-        // A shim's child has another number.
-        let number = shim.is_none().then_some(pid);
-        let end = shim.and_then(|shim| shim.end()).unwrap_or_else(|| end_of(fate));
-        if !is_kill && matches!(end, RankEnd::Signaled { signal: 9, .. }) {
-            self.explain(turn, rank, number);
-        }
-        self.note_end(turn, rank, (Some(end), is_kill));
-    }
-
-    /// Gives up a child that cannot be killed.
-    pub(super) fn lose(&mut self, turn: &mut Turn<'_>, pid: Pid) {
-        if let Some(rank) = self.table.forget_pid(pid) {
-            self.note_end(turn, rank, (Some(RankEnd::Lost), true));
+        if rank.is_some() {
+            self.give(turn, Input::Reaped(number_of(pid), end_of(fate), is_kill));
         }
     }
 
-    /// Notes that a rank has no process any more. `is_kill`: all ranks are being killed.
-    fn note_end(
-        &mut self,
-        turn: &mut Turn<'_>,
-        rank: Rank,
-        (end, is_kill): (Option<RankEnd>, bool),
-    ) {
-        turn.end(Phase::Run, Some(rank));
-        if let Some(process) = self.table.get_mut(rank) {
-            process.handle = None;
-        }
-        if !is_kill {
-            self.cpu_share.fit(self.table.children());
-        }
-        turn.report(Event::Ended(rank));
-        self.retire(turn, rank);
-        if let Some(end) = end {
-            turn.post(Input::Exited(rank, end));
+    /// Notes an event: the adopted process has ended.
+    pub(super) const fn mark_adopted(&mut self) {
+        if let Adoption::Rank(_, is_marked) = &mut self.adoption {
+            *is_marked = true;
         }
     }
 
-    /// Notes that both output streams of a rank have ended.
-    pub(super) fn end_output(&mut self, turn: &mut Turn<'_>, rank: Rank) {
-        if let Some(process) = self.table.get_mut(rank) {
-            process.is_silent = true;
-            self.retire(turn, rank);
+    /// Whether the end of the adopted process was detected since the last call.
+    pub(super) fn take_adopted_end(&mut self) -> bool {
+        match &mut self.adoption {
+            Adoption::Rank(pidfd, is_marked) => std::mem::take(is_marked) && pidfd.is_over(),
+            Adoption::None | Adoption::Arrived(_) => false,
         }
-    }
-
-    /// Removes a rank of a spawned world that has ended completely, and frees its resources.
-    fn retire(&mut self, turn: &mut Turn<'_>, rank: Rank) {
-        let is_over = |process: &RankProcess| process.handle.is_none() && process.is_silent;
-        if !turn.job.is_first(rank) && self.table.get(rank).is_some_and(is_over) {
-            self.table.remove(rank);
-            self.free_low_numbers();
-            turn.report(Event::Retired(rank));
-        }
-    }
-
-    /// Reports to the user that the kernel has killed a rank for lack of memory.
-    fn explain(&mut self, turn: &mut Turn<'_>, rank: Rank, pid: Option<Pid>) {
-        let Some(cause) = self.memory.cause_of(pid) else { return };
-        let (host, name) = (turn.job.host(), turn.job.name_of(rank));
-        turn.post(Input::Notice(match cause {
-            Cause::Certain => format!(
-                "host {host}: memory ran out: the kernel has killed rank {name} (dmesg on that host has details)"
-            ),
-            Cause::Possible => format!(
-                "host {host}: the kernel has killed a process for lack of memory since the job began, perhaps of rank {name} \
-                 (dmesg on that host names it)"
-            ),
-        }));
     }
 
     // ----- launcher shims -----
 
-    fn shims(&mut self) -> impl Iterator<Item = &mut Shim> {
-        self.table.all_mut().filter_map(|(_, process)| process.shim.as_mut())
-    }
-
     /// Notes an event: the shim of a rank has reported something, or accepts more orders.
     pub(super) fn mark_shim(&mut self, rank: Rank) {
-        self.reporting.push(rank);
+        self.shims.ready.push(rank);
     }
 
     /// Whether reports can be read now.
     pub(super) const fn has_work(&self) -> bool {
-        !self.reporting.is_empty()
+        !self.shims.ready.is_empty()
     }
 
     pub(super) fn serve_shims(&mut self, turn: &mut Turn<'_>) {
-        for rank in std::mem::take(&mut self.reporting) {
+        for rank in std::mem::take(&mut self.shims.ready) {
             self.read_shim(turn, rank);
         }
     }
 
     /// Reads the waiting reports of a rank's shim.
     pub(super) fn read_shim(&mut self, turn: &mut Turn<'_>, rank: Rank) {
-        let Some(process) = self.table.get_mut(rank) else { return };
-        let Some(shim) = &mut process.shim else { return };
-        let Reports { crashes, marks, are_more } = shim.exchange().unwrap_or_else(|e| {
-            log::warn!("rank {}: its shim broke the protocol: {e}", turn.job.name_of(rank));
-            process.shim = None;
-            Reports::default()
-        });
-        if are_more {
-            self.reporting.push(rank);
-        }
-        for mut crash in crashes {
-            if crash.held || self.crashes < MAX_CRASHES {
-                self.crashes += u32::from(!crash.held);
-                crash.shorten();
-                turn.post(Input::Crashed(rank, crash));
+        let Some(reports) = self.shims.exchange(rank) else { return };
+        let input = match reports {
+            Ok(reports) => Input::Reports(rank, reports),
+            Err(e) => {
+                let name = turn.job.name_of(rank);
+                log::warn!("rank {name}: its shim broke the protocol: {e}");
+                Input::ShimBroken(rank)
             }
-        }
-        for (after, text) in marks {
-            turn.report(ForStdio::Mark(rank, after, text));
-        }
+        };
+        self.give(turn, input);
     }
 
-    /// Notes that a mark of a rank's debugger was passed on.
-    pub(super) fn grant_mark(&mut self, rank: Rank) {
-        let shim = self.table.get_mut(rank).and_then(|process| process.shim.as_mut());
-        shim.into_iter().for_each(Shim::grant_mark);
-    }
-
-    /// Lets the held crashed processes die.
-    pub(super) fn release_crashed(&mut self) {
-        self.shims().for_each(Shim::continue_held);
-    }
-
-    /// Sends a command of the console to the debuggers of those ranks that run here.
-    pub(super) fn command(&mut self, turn: &mut Turn<'_>, ranks: &RankSet, line: &str) {
-        if line.len() > MAX_DEBUG_LINE || line.contains('\n') {
-            return log::warn!("a command of {} bytes for debuggers is malformed", line.len());
-        }
-        if !matches!(line.split(' ').nth(1), Some("input" | "eof")) {
-            // `input` and `eof` have no answer.
-            turn.report(ForStdio::Asked(ranks.clone()));
-        }
-        for (rank, process) in self.table.all_mut() {
-            let debugger = process.shim.as_mut().filter(|shim| shim.is_debugger());
-            if let Some(shim) = debugger.filter(|_| ranks.contains(rank))
-                && !shim.command(line)
-            {
-                let text = format!("rank {rank}: its debugger takes no commands");
-                turn.post(Input::Notice(text));
+    /// Gives the program of a debugged rank a new PMI connection.
+    fn reconnect(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+        let Some(slot) = self.machine.slot_of(rank) else { return };
+        let token = RankDescriptor::Pmi.token(slot);
+        let connected = self.shims.connect(rank);
+        match connected.and_then(|pmi| PmiSocket::watch(turn.registry, token, pmi)) {
+            Ok(pmi) => turn.hand_over(Descriptors::Pmi(rank, Client::Debugged, pmi)),
+            Err(e) => {
+                let text = format!("rank {rank}: its program will not find PMI: {}", plain(&e));
+                turn.post(JobInput::Notice(text));
             }
         }
     }
 
-    /// Gives each debugged rank a new PMI connection, since all programs start again under their debuggers.
-    pub(super) fn reconnect(&mut self, turn: &mut Turn<'_>) {
-        // Spawned ranks end with the run that has spawned them.
-        let tokens = self.table.tokens().filter(|(rank, _)| turn.job.is_first(*rank));
-        let tokens: Vec<_> = tokens.collect();
-        for (rank, token) in tokens {
-            let shim = self.table.get_mut(rank).and_then(|process| process.shim.as_mut());
-            let Some(shim) = shim.filter(|shim| shim.is_debugger()) else { continue };
-            let token = RankDescriptor::pmi_token(token);
-            let connected = shim.connect();
-            let connected = connected.and_then(|pmi| PmiSocket::watch(turn.registry, token, pmi));
-            match connected {
-                Ok(pmi) => turn.hand_over(Descriptors::Pmi(rank, Client::Debugged, pmi)),
-                Err(e) => {
-                    let problem = mpd_io::files::logging::plain(&e);
-                    let text = format!("rank {rank}: its program will not find PMI: {problem}");
-                    turn.post(Input::Notice(text));
+    // ----- outputs -----
+
+    /// Performs all outputs, and answers each question before the machine takes anything else.
+    fn settle(&mut self, turn: &mut Turn<'_>, staging: Option<&Staging>) {
+        let mut is_refused = false;
+        while let Some(output) = self.machine.poll_output() {
+            match output {
+                Output::Ask(question) => {
+                    let answer = self.answer(turn, staging, question);
+                    self.machine.handle(context(turn), Input::Answer(answer));
+                }
+                Output::SetNiceness(niceness) => {
+                    if let Err(e) = set_niceness(niceness) {
+                        log::debug!(
+                            "the ranks of this host have one session's share of its CPUs: {e}"
+                        );
+                        is_refused = true;
+                    }
+                }
+                other => self.perform(turn, other),
+            }
+        }
+        if is_refused {
+            self.machine.handle(context(turn), Input::NicenessRefused);
+        }
+    }
+
+    fn perform(&mut self, turn: &mut Turn<'_>, output: Output) {
+        match output {
+            // The caller has performed them.
+            Output::Ask(_) | Output::SetNiceness(_) => {}
+
+            Output::BeginStarts { are_several, are_many } => {
+                self.begin_starts(turn, are_several, are_many);
+            }
+            Output::HandOver(rank) => {
+                if let Some(Ends { pipes, pmi, client }) = self.ends.take() {
+                    turn.hand_over(Descriptors::Pipes(rank, Box::new(pipes)));
+                    turn.hand_over(Descriptors::Pmi(rank, client, pmi));
                 }
             }
-        }
-        turn.post(Input::Restarted);
-    }
+            Output::EndStarts => self.end_starts(turn),
+            Output::FreeLowNumbers => self.low = None,
+            Output::ForgetPrepared(first) => drop(self.prepared.remove(&first)),
 
-    // ----- a process that ran before its job -----
-
-    /// Notes an event: the adopted process has ended.
-    pub(super) const fn mark_adopted(&mut self) {
-        self.adoption.ended = true;
-    }
-
-    /// The adopted rank, if its end was detected since the last call.
-    pub(super) fn take_ended_adopted(&mut self) -> Option<Rank> {
-        let is_marked = std::mem::take(&mut self.adoption.ended);
-        let adopted = self.table.get(RANK).and_then(RankProcess::adopted);
-        adopted.filter(|adopted| is_marked && adopted.is_over()).map(|_| RANK)
-    }
-
-    /// Whether the adopted process still belongs to the job, so that the job continues.
-    pub(super) fn has_adopted(&self) -> bool {
-        self.table.get(RANK).and_then(RankProcess::adopted).is_some()
-    }
-
-    /// Notes that the adopted rank has called `MPI_Abort`.
-    pub(super) fn note_abort(&mut self, rank: Rank) {
-        let adopted = self.table.get_mut(rank).and_then(RankProcess::adopted_mut);
-        adopted.into_iter().for_each(Adopted::has_aborted);
-    }
-
-    /// Removes the adopted process, which has ended or left the job.
-    pub(super) fn release_adopted(&mut self, turn: &mut Turn<'_>) {
-        let Some(process) = self.table.get_mut(RANK).filter(|it| it.adopted().is_some()) else {
-            return;
-        };
-        if let Some(Handle::Adopted(adopted)) = process.handle.take() {
-            adopted.forget(turn.registry);
-        }
-        turn.report(FromJob::Ended(RANK));
-        turn.end(Phase::Run, Some(RANK));
-        // Only its parent gets its exit code. The machine knows whether it finalized.
-        turn.post(Input::Exited(RANK, RankEnd::Exited(0)));
-    }
-
-    /// Kills the adopted process, if it still belongs to the job.
-    pub(super) fn kill_adopted(&mut self, turn: &mut Turn<'_>) {
-        self.adoption.arrived = None;
-        let adopted = self.table.get(RANK).and_then(RankProcess::adopted);
-        if adopted.is_some_and(|adopted| adopted.signal(libc::SIGKILL).is_err()) {
-            // The process has just ended, or belongs to another user now.
-            self.release_adopted(turn);
-        }
-    }
-
-    /// Continues the adopted process.
-    pub(super) fn continue_adopted(&self) {
-        if let Some(adopted) = self.table.get(RANK).and_then(RankProcess::adopted) {
-            let _ = adopted.signal(libc::SIGCONT);
-        }
-    }
-
-    // ----- ranks that run alone -----
-
-    /// Begins to look for ranks that run alone, since all ranks here were started. In a world of one rank, a rank alone
-    /// is normal. Of ranks under our debugger the user decides.
-    fn watch_alone(&mut self, turn: &Turn<'_>) {
-        let spec = &turn.job.spec;
-        if spec.size() > 1 && spec.debug.is_none() && !spec.allow_alone {
-            self.looks.set(0, turn.now() + FIRST_SEARCH);
-        }
-    }
-
-    /// Looks for ranks that run alone, if it is time. `is_idle`: no process is being stopped or ended.
-    pub(super) fn expire(&mut self, turn: &mut Turn<'_>, is_idle: bool) {
-        let now = turn.now();
-        while let Some(looks) = self.looks.pop_expired(now) {
-            if self.alone.is_decided() {
-                return;
+            Output::Signal(signal, target) => turn.report(Ending::Signal(signal, target)),
+            Output::ReleaseAdopted => {
+                self.adoption.forget(turn.registry);
+                turn.report(FromJob::Ended(Rank(0)));
             }
-            if is_idle {
-                let some = self.table.next_children(&mut self.examined, RANKS_PER_LOOK);
-                let first = some.into_iter().filter(|(rank, _)| turn.job.is_first(*rank));
-                self.alone.search(first.collect(), turn.registry, turn.null);
-            }
-            self.looks.set((looks + 1).min(MOST_DOUBLINGS), now + NEXT_SEARCH * (1 << looks));
+            Output::EndSearch => self.search = None,
+
+            Output::Tell(rank, order) => drop(self.shims.send(rank, &order)),
+            Output::Reconnect(rank) => self.reconnect(turn, rank),
+            Output::DropShim(rank) => self.shims.remove(rank),
+
+            Output::Begin(phase, rank) => turn.begin(phase, rank),
+            Output::End(phase, rank) => turn.end(phase, rank),
+            Output::Going => turn.report(Event::Going),
+            Output::Started(pid, begin) => turn.report(Ending::Started(pid, begin)),
+            Output::OutputBegun(ranks) => turn.report(ForStdio::Begun(ranks)),
+            Output::Asked(ranks) => turn.report(ForStdio::Asked(ranks)),
+            Output::Mark(rank, after, text) => turn.report(ForStdio::Mark(rank, after, text)),
+            Output::Ended(rank) => turn.report(Event::Ended(rank)),
+            Output::Retired(rank) => turn.report(Event::Retired(rank)),
+            Output::Job(input) => turn.post(input),
+            Output::ToDaemon(report) => turn.send_to_daemon(report),
+            Output::Log(line) => write(turn, &line),
         }
     }
 
-    /// Takes the finding of a helper that has ended.
-    pub(super) fn receive_search(&mut self, turn: &mut Turn<'_>) {
-        if let Some((rank, library)) = self.alone.take_found() {
-            log::info!("rank {}: uses {library} without PMI", turn.job.name_of(rank));
-            turn.post(Input::Alone(rank, library));
+    fn begin_starts(&mut self, turn: &Turn<'_>, are_several: bool, are_many: bool) {
+        if are_several {
+            self.readiness.begin_starts();
+        }
+        if self.low.is_none() && are_many {
+            self.low = LowNumbers::new(PMI_FD + 1, turn.null)
+                .inspect_err(|e| {
+                    log::warn!("ranks start slowly, without low numbers for descriptors: {e}")
+                })
+                .ok();
         }
     }
 
-    /// Ends the search for ranks without PMI, since a rank of the first world has used PMI.
-    pub(super) fn note_pmi_use(&mut self) {
-        self.alone.end();
-    }
-
-    /// Ends a running helper, since processes are about to be stopped.
-    pub(super) fn pause_search(&mut self) {
-        self.alone.pause();
-    }
-
-    /// Stops starting and searching, since all processes here are about to be killed.
-    pub(super) fn stop_starting(&mut self) {
-        self.starting.values_mut().for_each(Starting::stop);
-        self.alone.end();
+    fn end_starts(&mut self, turn: &Turn<'_>) {
+        self.readiness.end_starts();
+        let cleared = self.low.as_ref().map_or(Ok(()), |low| low.clear(turn.null));
+        if let Err(e) = cleared {
+            // They hold pipes of ranks open, whose ends would not be seen.
+            log::error!("cannot clear the low numbers for descriptors: {e}");
+            self.low = None;
+        }
     }
 }
 
-/// The user gets a notice of a program that its shim could not start.
-fn report_not_started(turn: &mut Turn<'_>, rank: Rank, (step, errno): (&str, i32)) {
-    let argset = turn.job.worlds.of(rank).map(|world| {
-        let argset = &world.spec.argsets[world.argset_of(rank)];
-        String::from_utf8_lossy(&argset.program).into_owned()
-    });
-    let text = format!(
-        "host {}: rank {} cannot execute {} ({step}): {}",
-        turn.job.host(),
-        turn.job.name_of(rank),
-        argset.unwrap_or_default(),
-        mpd_io::files::logging::plain(&std::io::Error::from_raw_os_error(errno)),
-    );
-    turn.post(Input::Notice(text));
+/// What a call of the machine gets lent.
+fn context<'a>(turn: &Turn<'a>) -> Context<'a> {
+    Context { now: turn.now(), job: turn.job, host: &ThisHost }
+}
+
+fn write(turn: &Turn<'_>, line: &Line) {
+    match line {
+        Line::MalformedCommand(bytes) => {
+            log::warn!("a command of {bytes} bytes for debuggers is malformed");
+        }
+        Line::Alone(rank, library) => {
+            log::info!("rank {}: uses {library} without PMI", turn.job.name_of(*rank));
+        }
+        Line::ShimStarted(pid) => log::debug!("the shim has started process {pid}"),
+    }
 }

@@ -12,6 +12,7 @@ use mpd_io::process::spawn::Spawn;
 use mpd_io::process::sweep::COOKIE;
 use mpd_io::ring::slots::{LIST_VARIABLE, LOCAL_VARIABLE};
 use mpd_placement::binding::Bindings;
+use mpd_placement::cpu::Cpu;
 use mpd_placement::gpus::Gpus;
 use mpd_placement::is_alike;
 use mpd_placement::locality::list;
@@ -81,7 +82,7 @@ const SET_BY_MANAGER: [&str; 45] = [
     "PMI_SPAWNED",
 ];
 
-/// The results of the checks.
+/// The results of the checks of a world, and what its ranks are started with.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     /// By argset.
@@ -89,6 +90,8 @@ pub(crate) struct Prepared {
     pub(crate) bindings: Bindings,
     /// The GPUs of this host, if ranks get GPUs.
     pub(crate) gpus: Option<Gpus>,
+    /// The CPUs that the job may use here, if those of the ranks are to be reported.
+    pub(crate) cpus: Option<Vec<Cpu>>,
 }
 
 /// How the ranks of an argset are started.
@@ -146,7 +149,7 @@ pub(crate) fn prepare(
         let spawn = spawn_of((context, ranks.len()), argset, arguments, tmpdir).map_err(failed)?;
         launches.insert(number, Launch { spawn, shim });
     }
-    Ok(Prepared { launches, bindings, gpus })
+    Ok(Prepared { launches, bindings, gpus, cpus: None })
 }
 
 pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {

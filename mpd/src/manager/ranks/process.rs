@@ -5,48 +5,21 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
+use mio::{Interest, Registry};
 use mpd_clients::Client;
 use mpd_debug::shim::Abilities;
-use mpd_ending::SignalTarget;
 use mpd_io::network::control::Control;
-use mpd_io::process::signals::{send, send_to_group};
 use mpd_io::process::spawn::{Extra, Fate, Spawn, SpawnError};
+use mpd_ranks::{Slot, resize};
 use mpd_wire::Stream;
 use mpd_wire::job::RankEnd;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::Pid;
 
-use super::adopted::Adopted;
 use super::descriptors::{PMI_FD, RankDescriptor};
-use super::shim::Shim;
+use super::shims::connect;
 use crate::manager::pmi_socket::PmiSocket;
 use crate::manager::stdio::pipes::Pipes;
-
-/// Most ranks with enlarged pipes. A user has 64 MiB for all pipes before the kernel makes new ones very small.
-pub(super) const MAX_RANKS_ENLARGED: usize = 32;
-
-/// The process of a rank.
-#[derive(Debug)]
-pub(super) enum Handle {
-    /// A child. Until it is reaped, its process id and the id of the group that it leads are its own.
-    Child(Pid),
-    /// A process that ran before the job.
-    Adopted(Adopted),
-}
-
-/// A rank that was started here.
-#[derive(Debug)]
-pub(super) struct RankProcess {
-    /// The process, until it is reaped or released.
-    pub(super) handle: Option<Handle>,
-    /// The process id, for reports.
-    pub(super) number: u32,
-    /// The launcher shim, if the process is one.
-    pub(super) shim: Option<Shim>,
-    /// Whether both output streams have ended.
-    pub(super) is_silent: bool,
-}
 
 /// The properties of a rank's process.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +48,14 @@ pub(super) struct Ends {
     pub(super) client: Client,
 }
 
+/// A rank's process that runs.
+#[derive(Debug)]
+pub(super) struct RankProcess {
+    pub(super) pid: Pid,
+    /// The control socket of its shim, if it is one.
+    pub(super) control: Option<Control>,
+}
+
 /// The ends of a rank that are not watched yet.
 struct Unwatched {
     input: Option<PipeWriter>,
@@ -91,24 +72,14 @@ enum Line {
 }
 
 impl RankProcess {
-    pub(super) const fn of(handle: Handle, number: u32) -> Self {
-        Self {
-            handle: Some(handle),
-            number,
-            shim: None,
-            // Until the rank has pipes.
-            is_silent: true,
-        }
-    }
-
-    /// Starts a rank's process and watches its descriptors, with tokens from `first_token` on.
+    /// Starts a rank's process and watches its descriptors, with the tokens of its slot.
     ///
     /// # Errors
     /// No descriptor, no process, or a failed step in the child. If only the watching fails, the started process is
     /// returned too.
     pub(super) fn start(
         registry: &Registry,
-        (extra, first_token): (Extra<'_>, usize),
+        (extra, slot): (Extra<'_>, Slot),
         spawn: &Spawn,
         given: Given<'_>,
     ) -> Result<(Self, io::Result<Ends>), StartError> {
@@ -134,22 +105,22 @@ impl RankProcess {
         let descriptors = [stdin, out_fd, err_fd, rank_line.as_fd()];
         debug_assert_eq!(descriptors.len(), PMI_FD + 1);
         let pid = spawn.start(&descriptors, extra, given.cgroup)?;
-        let mut process = Self::of(Handle::Child(pid), pid.as_raw().unsigned_abs());
+        let mut process = Self { pid, control: None };
         let ends = Unwatched { input, outputs: [out, err], line };
-        let ends = process.watch(registry, first_token, given, ends);
+        let ends = process.watch(registry, slot, given, ends);
         Ok((process, ends))
     }
 
     fn watch(
         &mut self,
         registry: &Registry,
-        first_token: usize,
-        Given { enlarge, size, .. }: Given<'_>,
+        slot: Slot,
+        Given { enlarge, size, shim, .. }: Given<'_>,
         ends: Unwatched,
     ) -> io::Result<Ends> {
         let Unwatched { input, outputs, line } = ends;
         let watch = |fd: RawFd, end: RankDescriptor, interest| {
-            registry.register(&mut SourceFd(&fd), Token(first_token + end.offset()), interest)
+            registry.register(&mut SourceFd(&fd), end.token(slot), interest)
         };
         for (stream, pipe) in Stream::BOTH.into_iter().zip(&outputs) {
             set_nonblocking(pipe)?;
@@ -157,69 +128,26 @@ impl RankProcess {
         }
         let pmi = match line {
             Line::Pmi(pmi) => pmi,
-            Line::Shim(control, abilities) => {
-                let mut shim = Shim::new(control, abilities);
+            Line::Shim(mut control, abilities) => {
                 let both = Interest::READABLE | Interest::WRITABLE;
-                watch(shim.descriptor(), RankDescriptor::Shim, both)?;
-                size.into_iter().for_each(|size| shim.resize(size));
-                let pmi = shim.connect()?;
-                self.shim = Some(shim);
+                watch(control.as_raw_fd(), RankDescriptor::Shim, both)?;
+                if let Some(order) = size.and_then(|size| resize(abilities, size)) {
+                    let _ = control.send(&order, None);
+                }
+                let pmi = connect(&mut control)?;
+                self.control = Some(control);
                 pmi
             }
         };
-        let pmi = PmiSocket::watch(registry, RankDescriptor::pmi_token(first_token), pmi)?;
+        let pmi = PmiSocket::watch(registry, RankDescriptor::Pmi.token(slot), pmi)?;
         if let Some(input) = &input {
             set_nonblocking(input)?;
             watch(input.as_raw_fd(), RankDescriptor::Stdin, Interest::WRITABLE)?;
         }
-        let is_debugged = self.shim.as_ref().is_some_and(Shim::is_debugger);
+        let is_debugged = shim.is_some_and(|abilities| abilities.gdb);
         let client = if is_debugged { Client::Debugged } else { Client::Program };
-        self.is_silent = false;
-        let pipes = Pipes::new(input, outputs, (self.child(), is_debugged), enlarge);
+        let pipes = Pipes::new(input, outputs, (Some(self.pid), is_debugged), enlarge);
         Ok(Ends { pipes, pmi, client })
-    }
-
-    /// The process, if it is a child.
-    pub(super) const fn child(&self) -> Option<Pid> {
-        match self.handle {
-            Some(Handle::Child(pid)) => Some(pid),
-            _ => None,
-        }
-    }
-
-    /// The process, if it was adopted and not released.
-    pub(super) const fn adopted(&self) -> Option<&Adopted> {
-        match &self.handle {
-            Some(Handle::Adopted(adopted)) => Some(adopted),
-            _ => None,
-        }
-    }
-
-    /// The adopted process, for changes.
-    pub(super) const fn adopted_mut(&mut self) -> Option<&mut Adopted> {
-        match &mut self.handle {
-            Some(Handle::Adopted(adopted)) => Some(adopted),
-            _ => None,
-        }
-    }
-
-    /// Sends a signal to the process group or the process, unless the process has been reaped: only before that the
-    /// group id is its own. A shim passes the signal on to the program's group.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub(super) fn signal(&mut self, signal: i32, target: &SignalTarget) -> io::Result<()> {
-        match &self.handle {
-            Some(Handle::Child(_)) if self.shim.as_mut().is_some_and(|it| it.signal(signal)) => {
-                Ok(())
-            }
-            Some(Handle::Child(pid)) if *target == SignalTarget::Process && self.shim.is_none() => {
-                send(*pid, signal)
-            }
-            Some(Handle::Child(pid)) => send_to_group(*pid, signal),
-            Some(Handle::Adopted(adopted)) => adopted.signal(signal),
-            None => Ok(()),
-        }
     }
 }
 

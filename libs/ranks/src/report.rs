@@ -1,13 +1,13 @@
 //! The reports about the ranks here to the daemon, for listings of jobs.
 
-use mpd_clients::World;
-use mpd_io::ring::slots::USED_VARIABLE;
+use mpd_alloc::variables::USED_VARIABLE;
+use mpd_clients::{Job, World};
 use mpd_wire::RankSet;
 use mpd_wire::job::{JobSpec, World as Numbers};
 use mpd_wire::message::{MAX_RUN, ManagerReport, RankRun};
 
-use super::Ranks;
-use crate::manager::context::Turn;
+use crate::output::Output;
+use crate::ranks::Ranks;
 
 /// Most characters of a program's name in a report.
 const MAX_PROGRAM: usize = 100;
@@ -17,27 +17,27 @@ const MAX_ALIAS: usize = 1024;
 
 impl Ranks {
     /// Reports the ranks here of all completely started worlds; for each new daemon.
-    pub(in crate::manager) fn report_all(&self, turn: &mut Turn<'_>) {
-        turn.job.worlds.all().for_each(|world| self.report_world(turn, world));
-        if turn.job.is_root() {
-            let spec = &turn.job.spec;
+    pub(crate) fn report_all(&mut self, job: &Job) {
+        job.worlds.all().for_each(|world| self.report_world(job, world));
+        if job.is_root() {
+            let spec = &job.spec;
             let size = spec.size();
             let can = if spec.stdin_switch { RankSet::below(size) } else { spec.stdin.clone() };
-            turn.send_to_daemon(ManagerReport::Receivers { can, size });
+            self.report(Output::ToDaemon(ManagerReport::Receivers { can, size }));
         }
     }
 
     /// Reports the ranks here of a world, if all of them were started.
-    pub(super) fn report_world(&self, turn: &mut Turn<'_>, world: &World) {
+    pub(crate) fn report_world(&mut self, job: &Job, world: &World) {
         if self.is_starting(world.numbers.first) {
             return;
         }
         let here = world.here.iter().filter_map(|&rank| Some((rank, self.table.get(rank)?)));
         let started: Vec<(usize, u32, u32)> =
-            here.map(|(rank, process)| (world.argset_of(rank), rank.0, process.number)).collect();
+            here.map(|(rank, state)| (world.argset_of(rank), rank.0, state.number)).collect();
         let spawned = Some(world.numbers).filter(|numbers| numbers.number > 0);
         let parent = world.spawner.as_ref().and_then(|spawner| {
-            let number = Numbers::number_of(spawner.kvsname.as_bytes(), &turn.job.order.kvsname)?;
+            let number = Numbers::number_of(spawner.kvsname.as_bytes(), &job.order.kvsname)?;
             Some((number, spawner.rank))
         });
         let mut reports = Vec::new();
@@ -52,15 +52,15 @@ impl Ranks {
                 pids: some.iter().map(|(_, _, pid)| *pid).collect(),
             }));
         }
-        let alias = turn.job.spec.alias.clone().filter(|alias| alias.len() <= MAX_ALIAS);
-        let held = is_in_allocation(&turn.job.spec);
+        let alias = job.spec.alias.clone().filter(|alias| alias.len() <= MAX_ALIAS);
+        let held = is_in_allocation(&job.spec);
         let report = |runs| ManagerReport::Ranks { alias: alias.clone(), held, runs };
         if reports.is_empty() && spawned.is_none() {
             // The alias of the job counts even if the job has no rank here.
-            turn.send_to_daemon(report(Vec::new()));
+            self.report(Output::ToDaemon(report(Vec::new())));
         }
         for run in reports {
-            turn.send_to_daemon(report(vec![run]));
+            self.report(Output::ToDaemon(report(vec![run])));
         }
     }
 }

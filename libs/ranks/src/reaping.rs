@@ -22,7 +22,7 @@ const LOOKS: u8 = 2;
 
 /// The dying ranks, and the time of the questions about all children.
 #[derive(Debug, Default)]
-pub(super) struct Reaping {
+pub(crate) struct Reaping {
     dying: Vec<(Rank, u8)>,
     /// When all children were asked for last.
     asked: Option<Time>,
@@ -32,7 +32,7 @@ pub(super) struct Reaping {
 
 impl Reaping {
     /// Notes that a descriptor of a rank has ended.
-    pub(super) fn note_end(&mut self, rank: Rank) {
+    pub(crate) fn note_end(&mut self, rank: Rank) {
         match self.dying.last_mut().filter(|(last, _)| *last == rank) {
             Some((_, looks)) => *looks = LOOKS,
             None => self.dying.push((rank, LOOKS)),
@@ -40,7 +40,7 @@ impl Reaping {
     }
 
     /// Ranks that are to be looked at by their numbers, after the report of a death.
-    pub(super) fn take_dying(&mut self) -> Vec<Rank> {
+    pub(crate) fn take_dying(&mut self) -> Vec<Rank> {
         let dying = self.dying.iter().map(|(rank, _)| *rank).collect();
         self.dying.retain_mut(|(_, looks)| {
             *looks -= 1;
@@ -50,7 +50,7 @@ impl Reaping {
     }
 
     /// Whether to ask about all of so many children now. Otherwise the question is due later.
-    pub(super) fn asks(&mut self, now: Time, children: usize) -> bool {
+    pub(crate) fn asks(&mut self, now: Time, children: usize) -> bool {
         let earliest = self.asked.filter(|_| children > FEW).map(|asked| asked + INTERVAL);
         self.due = earliest.filter(|earliest| now < *earliest);
         if self.due.is_none() {
@@ -60,7 +60,7 @@ impl Reaping {
     }
 
     /// When a question that was put off is due.
-    pub(super) const fn due(&self) -> Option<Time> {
+    pub(crate) const fn due(&self) -> Option<Time> {
         self.due
     }
 }

@@ -1,0 +1,109 @@
+//! What the end of a rank's process means.
+
+use mpd_clients::Job;
+use mpd_ending::Pid;
+use mpd_job::manager::Input as JobInput;
+use mpd_wire::Rank;
+use mpd_wire::job::RankEnd;
+use mpd_wire::message::Phase;
+
+use crate::memory::Cause;
+use crate::output::Output;
+use crate::ranks::{Context, Ranks};
+use crate::shim::Shim;
+use crate::starts::MAX_RANKS_WITHOUT_LOW;
+
+const SIGKILL: u8 = 9;
+
+impl Ranks {
+    /// The child was reaped. The flag: all ranks are being killed.
+    pub(crate) fn reaped(
+        &mut self,
+        context: Context<'_>,
+        pid: Pid,
+        (end, is_kill): (RankEnd, bool),
+    ) {
+        let Some(rank) = self.table.forget_pid(pid) else { return };
+        let shim = self.take_shim(rank);
+        if let Some((step, errno)) = shim.as_ref().and_then(Shim::failure) {
+            let text = not_started(context, rank, (step, errno));
+            self.notice(text);
+        }
+        // A shim's child has another number.
+        let number = shim.is_none().then_some(pid);
+        let end = shim.and_then(|shim| shim.end()).unwrap_or(end);
+        if !is_kill && matches!(end, RankEnd::Signaled { signal: SIGKILL, .. }) {
+            self.explain(context, rank, number);
+        }
+        self.note_end(context.job, rank, (end, is_kill));
+    }
+
+    /// Gives up a child that cannot be killed.
+    pub(crate) fn lose(&mut self, context: Context<'_>, pid: Pid) {
+        if let Some(rank) = self.table.forget_pid(pid) {
+            self.note_end(context.job, rank, (RankEnd::Lost, true));
+        }
+    }
+
+    /// Notes that a rank has no process any more.
+    fn note_end(&mut self, job: &Job, rank: Rank, (end, is_kill): (RankEnd, bool)) {
+        self.report(Output::End(Phase::Run, Some(rank)));
+        self.table.end_process(rank);
+        if !is_kill {
+            self.fit_share(self.table.children());
+        }
+        self.report(Output::Ended(rank));
+        self.retire(job, rank);
+        self.post(JobInput::Exited(rank, end));
+    }
+
+    pub(crate) fn end_output(&mut self, context: Context<'_>, rank: Rank) {
+        if let Some(state) = self.table.get_mut(rank) {
+            state.is_silent = true;
+            self.retire(context.job, rank);
+        }
+    }
+
+    /// Removes a rank of a spawned world that has ended completely, and frees its resources.
+    fn retire(&mut self, job: &Job, rank: Rank) {
+        let is_over = self.table.get(rank).is_some_and(|it| it.process.is_none() && it.is_silent);
+        if !job.is_first(rank) && is_over {
+            self.table.remove(rank);
+            if self.table.len() <= MAX_RANKS_WITHOUT_LOW {
+                self.report(Output::FreeLowNumbers);
+            }
+            self.report(Output::Retired(rank));
+        }
+    }
+
+    /// Reports to the user that the kernel has killed a rank for lack of memory.
+    fn explain(&mut self, context: Context<'_>, rank: Rank, pid: Option<Pid>) {
+        let Some(cause) = self.memory.cause_of(pid, context.host) else { return };
+        let (host, name) = (context.job.host(), context.job.name_of(rank));
+        self.notice(match cause {
+            Cause::Certain => format!(
+                "host {host}: memory ran out: the kernel has killed rank {name} (dmesg on that host has details)"
+            ),
+            Cause::Possible => format!(
+                "host {host}: the kernel has killed a process for lack of memory since the job began, perhaps of rank {name} \
+                 (dmesg on that host names it)"
+            ),
+        });
+    }
+}
+
+/// A line for the user about a program that its shim could not start.
+fn not_started(context: Context<'_>, rank: Rank, (step, errno): (&str, i32)) -> String {
+    let job = context.job;
+    let program = job.worlds.of(rank).map(|world| {
+        let argset = &world.spec.argsets[world.argset_of(rank)];
+        String::from_utf8_lossy(&argset.program).into_owned()
+    });
+    format!(
+        "host {}: rank {} cannot execute {} ({step}): {}",
+        job.host(),
+        job.name_of(rank),
+        program.unwrap_or_default(),
+        context.host.text_of(errno),
+    )
+}

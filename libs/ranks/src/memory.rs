@@ -1,0 +1,116 @@
+//! A host without free memory: the user gets a notice about a rank that the kernel has killed. A rank that `kill -9` has
+//! ended gets none, although the kernel may have killed other processes of the host.
+
+use std::time::Duration;
+
+use mpd_ending::Pid;
+
+use crate::host::{Host, Victims};
+
+/// Whether a process was killed for lack of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The kernel's log names it.
+    Certain,
+    /// The kernel has killed a process of this host, and does not tell us which.
+    Possible,
+}
+
+/// The state of the host when the job began.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// When the job began, on the clock of the kernel's log.
+    began: Duration,
+    /// Processes of this host that the kernel had killed for lack of memory before.
+    kills_before: Option<u64>,
+    /// The number of kills when the log was read, and the victims since the job began; `None`: the log cannot be read.
+    victims: Option<(u64, Option<Victims>)>,
+    /// The number of kills when a rank was suspected last.
+    suspected: u64,
+}
+
+impl Memory {
+    pub(crate) fn begin(began: Duration, kills_before: Option<u64>) -> Self {
+        Self { began, kills_before, victims: None, suspected: kills_before.unwrap_or(0) }
+    }
+
+    /// Why a process that SIGKILL has ended may have been killed for lack of memory. `None`: it was not. Without a
+    /// number, its death is known from another process.
+    pub(crate) fn cause_of(&mut self, pid: Option<Pid>, host: &dyn Host) -> Option<Cause> {
+        let count = host.kills()?;
+        let kills = count.checked_sub(self.kills_before?).filter(|kills| *kills > 0)?;
+        let knows_all = |victims: &Option<Victims>| {
+            victims.as_ref().is_some_and(|victims| victims.len() as u64 >= kills)
+        };
+        if self.victims.as_ref().is_none_or(|(at, known)| *at != count || !knows_all(known)) {
+            self.victims = Some((count, host.victims(self.began)));
+        }
+        let victims = self.victims.as_ref().map(|(_, victims)| victims)?;
+        match pid {
+            Some(pid) if victims.iter().flatten().any(|victim| *victim == pid) => {
+                Some(Cause::Certain)
+            }
+            Some(_) if knows_all(victims) => None,
+            // Each kill is suspected once.
+            _ => (std::mem::replace(&mut self.suspected, count) < count).then_some(Cause::Possible),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of kills, and the log.
+    struct Kernel(u64, Option<Victims>);
+
+    impl Host for Kernel {
+        fn kills(&self) -> Option<u64> {
+            Some(self.0)
+        }
+
+        fn victims(&self, _since: Duration) -> Option<Victims> {
+            self.1.clone()
+        }
+
+        fn niceness(&self) -> Option<i8> {
+            None
+        }
+
+        fn may_have(&self, _niceness: i8) -> bool {
+            true
+        }
+
+        fn text_of(&self, errno: i32) -> String {
+            format!("error {errno}")
+        }
+    }
+
+    fn victims(pids: &[i32]) -> Option<Victims> {
+        Some(pids.iter().copied().map(Pid).collect())
+    }
+
+    #[test]
+    fn a_rank_was_killed_for_lack_of_memory_only_if_the_log_names_it() {
+        let mut memory = Memory::begin(Duration::ZERO, Some(5));
+        let [ours, other] = [7, 8].map(|pid| Some(Pid(pid)));
+        assert_eq!(memory.cause_of(other, &Kernel(6, victims(&[7]))), None, "kill -9");
+        assert_eq!(memory.cause_of(ours, &Kernel(6, None)), Some(Cause::Certain), "it was read");
+        // The record of the second kill is not in the log yet.
+        assert_eq!(memory.cause_of(other, &Kernel(7, victims(&[7]))), Some(Cause::Possible));
+        assert_eq!(memory.cause_of(other, &Kernel(7, victims(&[7, 8]))), Some(Cause::Certain));
+    }
+
+    #[test]
+    fn without_the_log_each_kill_of_the_host_is_suspected_once() {
+        let mut memory = Memory::begin(Duration::ZERO, Some(5));
+        let rank = Some(Pid(7));
+        assert_eq!(memory.cause_of(rank, &Kernel(6, None)), Some(Cause::Possible));
+        assert_eq!(memory.cause_of(rank, &Kernel(6, None)), None);
+        assert_eq!(memory.cause_of(rank, &Kernel(8, None)), Some(Cause::Possible));
+        // A process below a rank, whose number is not known here.
+        let all = victims(&[1, 2, 3, 4]);
+        assert_eq!(memory.cause_of(None, &Kernel(9, all.clone())), Some(Cause::Possible));
+        assert_eq!(memory.cause_of(None, &Kernel(9, all)), None);
+    }
+}
