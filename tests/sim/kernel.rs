@@ -14,6 +14,7 @@ use mpd_wire::job::RankEnd;
 pub(crate) const INIT: i32 = 0;
 
 const SIGKILL: u8 = 9;
+const SIGTSTP: u8 = 20;
 
 /// When the job began, in nanoseconds since 1970.
 pub(crate) const BEGAN: u64 = 1_000_000_000_000;
@@ -163,7 +164,9 @@ impl Kernel {
             return false;
         }
         let end = RankEnd::Signaled { signal, core: false };
-        if signal == SIGKILL {
+        if signal == SIGTSTP {
+            process.state = State::Stopped;
+        } else if signal == SIGKILL {
             self.die(pid, end);
         } else if process.handles.contains(&signal.into()) {
             // It continues.

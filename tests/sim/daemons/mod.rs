@@ -5,3 +5,5 @@
 
 mod schedule;
 mod sweep;
+
+pub(crate) use self::schedule::{after_calm, allocate};

@@ -157,7 +157,7 @@ fn slots(ask: &Ask) -> RingRequest {
     RingRequest::Slots(exchange::encode(ask))
 }
 
-fn allocate(count: u32) -> RingRequest {
+pub(crate) fn allocate(count: u32) -> RingRequest {
     let request = AllocRequest {
         count,
         hardness: Hardness::Hard,
@@ -212,7 +212,7 @@ fn ask(world: &mut World, host: usize, request: RingRequest) -> Vec<ConsoleReply
 }
 
 /// In a calm ring, every member answers a census and lists its jobs, and a request gets all slots.
-fn after_calm(world: &mut World) -> Vec<String> {
+pub(crate) fn after_calm(world: &mut World) -> Vec<String> {
     let size = world.hosts.len();
     let mut violations = Vec::new();
     let host = world.random.below(size);

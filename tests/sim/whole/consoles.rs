@@ -11,6 +11,11 @@ use super::schedule::JobPlan;
 use super::suite::{Event, LOCAL, Suite};
 use crate::world::MS;
 
+const SIGTSTP: i32 = 20;
+
+/// How long a console stays stopped.
+const STOPPED: u64 = 700 * MS;
+
 #[derive(Debug)]
 pub(super) struct Console {
     pub(super) host: usize,
@@ -114,7 +119,9 @@ impl Suite {
         if self.hosts[console.host].is_frozen {
             return;
         }
-        self.facts[job].signals.insert(u8::try_from(signal).expect("a signal"));
+        if signal != SIGTSTP {
+            self.facts[job].signals.insert(u8::try_from(signal).expect("a signal"));
+        }
         self.give_console(job, Input::SignalSeen(signal));
         self.give_console(job, Input::Signal(signal));
     }
@@ -170,8 +177,16 @@ impl Suite {
                     let sight = Sight { pid, is_stopped: false };
                     self.consoles[job].pump.post(Input::Looked(Some(sight)));
                 }
+                Output::Stop => self.push(STOPPED, Event::Continued(job)),
                 _ => {}
             }
+        }
+    }
+
+    /// The shell continues a console that was stopped.
+    pub(super) fn continue_console(&mut self, job: usize) {
+        if !self.consoles[job].is_over() {
+            self.give_console(job, Input::Continued);
         }
     }
 }

@@ -9,11 +9,15 @@ use mpd_wire::message::{
 };
 use mpd_wire::{Instance, JobId};
 
-use super::manager::{ForManager, Manager, REGISTER_INTERVAL};
+use super::manager::{ForManager, Manager};
 use super::suite::{Event, LOCAL, Suite};
+use crate::daemons::allocate;
 use crate::kernel::{INIT, Process};
 use crate::process::{ForManagers, JobHere, job_of};
-use crate::world::{MS, Start};
+use crate::world::{MS, SECOND, Start};
+
+/// How often a daemon looks for managers that have not registered.
+const LOOK_INTERVAL: u64 = SECOND;
 
 const SIGKILL: RankEnd = RankEnd::Signaled { signal: 9, core: false };
 
@@ -59,7 +63,6 @@ impl Suite {
             let manager = self.hosts[host].managers.get_mut(&pid).expect("a manager");
             if std::mem::take(&mut manager.common.is_registered) {
                 self.push(LOCAL, Event::Manager(host, pid, ForManager::DaemonGone));
-                self.push(REGISTER_INTERVAL, Event::Register(host, pid));
             }
         }
     }
@@ -272,7 +275,8 @@ impl Suite {
         let Some(manager) = self.hosts[host].managers.get_mut(&pid) else { return };
         let job = manager.job().clone();
         let Some(process) = self.world.process(host) else {
-            return self.push(REGISTER_INTERVAL, Event::Register(host, pid));
+            let input = ForManager::Registered(false);
+            return self.push(LOCAL, Event::Manager(host, pid, input));
         };
         let is_cancelled = process.node().is_cancelled(&job) && process.jobs.has_branch(&job);
         // A daemon that does not know the job refuses it.
@@ -280,7 +284,7 @@ impl Suite {
         (here.manager, here.is_connected) = (Some(pid), true);
         manager.common.is_registered = true;
         self.say(host, &format!("manager {pid} of {job} registers"));
-        self.push(LOCAL, Event::Manager(host, pid, ForManager::Registered));
+        self.push(LOCAL, Event::Manager(host, pid, ForManager::Registered(true)));
         if is_cancelled {
             let order = ForManager::Order(ManagerOrder::Kill);
             self.push(LOCAL, Event::Manager(host, pid, order));
@@ -302,7 +306,7 @@ impl Suite {
         let is_waiting = process.jobs.0.iter().any(|here| here.manager.is_none());
         gone.into_iter().for_each(|job| self.push(LOCAL, Event::Sweep(host, job)));
         if is_waiting {
-            self.push(REGISTER_INTERVAL, Event::Look(host));
+            self.push(LOOK_INTERVAL, Event::Look(host));
         }
     }
 
@@ -343,7 +347,26 @@ impl Suite {
         self.request(host, request, false);
     }
 
-    pub(super) fn request(&mut self, host: usize, request: RingRequest, is_open: bool) {
+    /// A program asks for slots, and holds them.
+    pub(super) fn hold(&mut self, host: usize, count: u32) {
+        if !self.hosts[host].is_frozen {
+            self.request(host, allocate(count), true);
+        }
+    }
+
+    /// All programs of a host that hold slots end.
+    pub(super) fn release(&mut self, host: usize) {
+        let now = self.now();
+        let process = self.world.process(host);
+        let consoles = process.map(|process| process.consoles.keys().copied().collect::<Vec<_>>());
+        for console in consoles.into_iter().flatten().filter(|_| !self.hosts[host].is_frozen) {
+            let process = self.world.process(host).expect("it has consoles");
+            process.close(now, console);
+            self.world.perform(host);
+        }
+    }
+
+    fn request(&mut self, host: usize, request: RingRequest, is_open: bool) {
         let now = self.now();
         if let Some(process) = self.world.process(host) {
             process.ask(now, request, is_open);

@@ -30,7 +30,7 @@ pub(super) struct Facts {
     pub(super) refused: bool,
     /// A host could start no process while it ran.
     pub(super) refused_forks: bool,
-    pub(super) refused_spawns: u32,
+    pub(super) has_refused_spawn: bool,
     /// A user has ordered more processes.
     pub(super) has_grown: bool,
     /// A manager of it was killed.

@@ -3,20 +3,17 @@
 use super::schedule::Fault;
 use super::suite::{Event, Suite};
 use crate::schedule::heal;
-use crate::world::SECOND;
+use crate::world::{MS, SECOND};
 
 /// A job that begins so long after the last trouble is not concerned: the members of the ring agree again.
 const AFTER_TROUBLE: u64 = 25 * SECOND;
 
+/// A silence that is not longer loses no job link.
+const SHORT: u64 = 6 * SECOND;
+
 impl Suite {
     pub(super) fn apply(&mut self, fault: &Fault) {
-        let lost = matches!(
-            fault,
-            Fault::PowerOff(_) | Fault::Cut(..) | Fault::OneWay(..) | Fault::Freeze(_)
-        );
-        if lost || matches!(fault, Fault::KillDaemon(_)) {
-            self.trouble_until = self.world.now + AFTER_TROUBLE;
-        }
+        let lost = matches!(fault, Fault::PowerOff(_));
         match *fault {
             Fault::PowerOff(host) => self.power_off(host),
             Fault::PowerOn(host) => {
@@ -43,6 +40,7 @@ impl Suite {
             }
             Fault::Thaw(host) => self.thaw(host),
             Fault::RefuseForks(host, refuses) => self.hosts[host].refuses_forks = refuses,
+            Fault::Clog(host, millis) => self.world.hosts[host].clog = millis * MS,
         }
         if lost {
             self.disturb(|_| true);
@@ -56,8 +54,18 @@ impl Suite {
         let hosts = &self.world.hosts;
         let is_down = |host: usize| hosts[host].ring.is_none() || self.hosts[host].is_frozen;
         let is_cut = self.world.reach.iter().flatten().any(|reach| !reach);
-        if is_cut || (0..hosts.len()).any(is_down) {
+        let is_troubled = is_cut || (0..hosts.len()).any(is_down);
+        let is_silent = is_cut || self.hosts.iter().any(|host| host.is_frozen);
+        if is_troubled {
             self.trouble_until = self.world.now + AFTER_TROUBLE;
+        }
+        let now = self.world.now;
+        let since = *self.silent_since.get_or_insert(now);
+        if now > since + SHORT {
+            self.disturb(|_| true);
+        }
+        if !is_silent {
+            self.silent_since = None;
         }
         // Only jobs that have all their managers need no daemon.
         if self.world.now < self.trouble_until {

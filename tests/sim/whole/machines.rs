@@ -1,5 +1,4 @@
-//! The machines of a simulated manager: its node, and the owners of what it has. There is no output of ranks, so a drain
-//! ends at once.
+//! The node of a simulated manager, and the owners around it. There is no output of ranks, so a drain ends at once.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +7,19 @@ use mpd_clients::{
     Output as ClientsOutput,
 };
 use mpd_ending::{
-    Beginning, Completeness, Ending, Input as EndingInput, Output as EndingOutput, Pid, Question,
+    Beginning as EndingBeginning, Completeness, Ending, Input as EndingInput,
+    Output as EndingOutput, Pid, Question, SignalTarget,
 };
 use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input, LinkEnd, Manager};
 use mpd_joblink::Frame;
 use mpd_manager::{
-    Beginning as NodeBeginning, Event, Facts, ForLinks, ForRanks, ForStdio, News, Node, Output,
-    Sign, Trace,
+    Beginning, Event, Facts, ForLinks, ForRanks, ForStdio, Node, Output, Sign, Trace,
 };
 use mpd_sansio::{Pump, Time};
-use mpd_wire::Rank;
 use mpd_wire::job::{Failure, RankEnd};
 use mpd_wire::message::{Class, Down, TreeKind};
+use mpd_wire::{Rank, RankSet};
 
 use super::links::Links;
 use super::manager::{Effect, ForManager, Turn};
@@ -39,9 +38,11 @@ pub(super) struct Machines {
     /// The processes of ranks.
     ranks: BTreeMap<Rank, i32>,
     speaks_pmix: BTreeMap<Rank, bool>,
+    /// Children are to be reaped.
+    reaps: bool,
 }
 
-/// The links of the manager. Console and daemon read at once, and nothing waits for long.
+/// Nothing waits in a queue for long.
 struct Queues<'a>(&'a Links);
 
 impl Facts for Queues<'_> {
@@ -69,7 +70,8 @@ impl Facts for Queues<'_> {
 impl Machines {
     /// The machines of a job whose checks before the start succeed.
     pub(super) fn new(turn: &mut Turn<'_>, job: Job) -> Self {
-        let beginning = Beginning { began: BEGAN, changed: Some(BEGAN), ..Beginning::default() };
+        let beginning =
+            EndingBeginning { began: BEGAN, changed: Some(BEGAN), ..EndingBeginning::default() };
         let mut ending = Ending::new(beginning, clocks(turn.now));
         while ending.poll_output().is_some() {}
         let spec = &job.spec;
@@ -87,35 +89,36 @@ impl Machines {
                 ..SpawnSettings::default()
             },
         };
-        let clients = Clients::new(&job);
-        let beginning = NodeBeginning {
+        let beginning = Beginning {
             manager: turn.common.pid.unsigned_abs(),
             trace: Trace::start(0, 0, turn.now),
             sign: Sign::new(turn.now),
-            has_daemon: true,
+            has_daemon: turn.common.is_registered,
         };
-        let pump = Pump::new(Manager::new(&config));
+        let clients = Clients::new(&job);
+        let machine = Pump::new(Manager::new(&config));
         let mut machines = Self {
-            node: Node::new(turn.now, job, pump, beginning),
+            node: Node::new(turn.now, job, machine, beginning),
             clients,
             ending,
             helper: None,
             starting: Vec::new(),
             ranks: BTreeMap::new(),
             speaks_pmix: BTreeMap::new(),
+            reaps: false,
         };
         machines.post(Input::Ready);
         machines
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        [self.node.poll_timeout(), self.clients.poll_timeout(), self.ending.poll_timeout()]
-            .into_iter()
-            .flatten()
-            .min()
+        let owners = [self.clients.poll_timeout(), self.ending.poll_timeout()];
+        owners.into_iter().chain([self.node.poll_timeout()]).flatten().min()
     }
 
-    fn report(&mut self, event: impl Into<Event>) {
+    // ----- what arrives -----
+
+    pub(super) fn report(&mut self, event: impl Into<Event>) {
         self.node.lend().1.push_back(event.into());
     }
 
@@ -123,27 +126,21 @@ impl Machines {
         self.report(Event::Input(input));
     }
 
-    // ----- what arrives -----
-
     pub(super) fn take(&mut self, turn: &mut Turn<'_>, input: ForManager) {
         match input {
             ForManager::Order(order) => self.report(Event::Daemon(order)),
-            ForManager::Registered => self.report(Event::Registered(true)),
+            ForManager::Registered(is_adopted) => self.report(Event::Registered(is_adopted)),
             ForManager::DaemonGone => self.report(Event::DaemonGone),
             ForManager::FromConsole(input) => self.report(Event::Console(input)),
             ForManager::ConsoleLost => self.post(Input::ConsoleLost),
-            ForManager::Said(rank, bytes) => self.take_words(turn, rank, &bytes),
-            ForManager::Child => self.report(Output::Reap),
+            ForManager::Readable(rank) => self.read(turn, rank),
+            ForManager::Child => self.reaps = true,
             ForManager::Helper(pid) => self.end_helper(turn, pid),
             ForManager::Time
             | ForManager::Linked(..)
             | ForManager::Missed(_)
             | ForManager::Packet(..) => {}
         }
-    }
-
-    pub(super) fn take_news(&mut self, news: News) {
-        self.report(Event::News(news));
     }
 
     // ----- a turn -----
@@ -155,10 +152,8 @@ impl Machines {
         self.settle(turn);
         self.start_some(turn);
         self.settle(turn);
-        if is_due(self.node.poll_timeout()) {
-            self.node.handle_timeout(now, &Queues(&turn.common.links));
-            self.settle(turn);
-        }
+        self.node.handle_timeout(now, &Queues(&turn.common.links));
+        self.settle(turn);
         if is_due(self.ending.poll_timeout()) {
             self.ending.handle_timeout(now);
             self.perform_of_ending(turn);
@@ -180,31 +175,35 @@ impl Machines {
         }
         self.start_some(turn);
         self.settle(turn);
-        turn.common.over = self.node.over();
-        turn.common.is_unlinked = self.node.is_unlinked();
     }
 
     fn settle(&mut self, turn: &mut Turn<'_>) {
-        while let Some(output) = self.node.next(turn.now, &Queues(&turn.common.links)) {
+        loop {
+            if std::mem::take(&mut self.reaps) {
+                self.reap(turn);
+                continue;
+            }
+            let Some(output) = self.node.next(turn.now, &Queues(&turn.common.links)) else {
+                return;
+            };
             self.perform(turn, output);
         }
     }
 
     fn perform(&mut self, turn: &mut Turn<'_>, output: Output) {
         match output {
-            Output::Console(news) => turn.tell_console(news),
-            Output::Daemon(report) => turn.report(report),
+            Output::Console(news) => turn.effects.push(Effect::News(news)),
+            Output::Daemon(report) => turn.effects.push(Effect::Report(report)),
+            Output::Register => turn.effects.push(Effect::Register),
             Output::Links(output) => self.perform_of_links(turn, output),
-            Output::Stdio(ForStdio::Drain) => self.post(Input::Drained),
             Output::Ranks(output) => self.perform_of_ranks(turn, output),
-            Output::Clients(input) => self.give_clients(turn, input),
+            Output::Stdio(ForStdio::Drain) => self.post(Input::Drained),
+            Output::Clients(input) => self.give_clients(turn.now, input),
             Output::Listen => self.report(Event::Listening(Some(1))),
             Output::Ending(input) => self.give_ending(turn, input),
-            Output::Reap => self.reap(turn),
-            // The suite lets a manager register. Nothing else is simulated.
+            Output::Reap => self.reaps = true,
             Output::FlushConsole
             | Output::FlushDaemon
-            | Output::Register
             | Output::Stdio(_)
             | Output::PassOn
             | Output::Log(..) => {}
@@ -226,22 +225,22 @@ impl Machines {
             ForLinks::DownAll(command) => links.send_to_children(&Frame::down(&command)),
             ForLinks::Bytes(to, kind, bytes) => links.send(to, Frame::raw(kind, &bytes)),
             ForLinks::Close(end) => links.close(end),
-            ForLinks::Join(children) => self.join(turn, children),
-            ForLinks::StopSending(_) | ForLinks::StopStaging => {}
-            other => panic!("not simulated: {other:?}"),
-        }
-    }
-
-    /// Children join the job. They get its specification when they connect.
-    fn join(&mut self, turn: &mut Turn<'_>, children: Vec<usize>) {
-        let (job, links) = (self.node.job(), &mut turn.common.links);
-        let encoded = job.spec.encode();
-        let bytes = u32::try_from(encoded.len()).expect("a short specification");
-        for child in children {
-            let host_slice = job.order.host_slices.get(child).expect("a host slice");
-            links.add_child(turn.now, child, host_slice);
-            links.send(LinkEnd::Child(child), Frame::down(&Down::Spec { bytes }));
-            links.send(LinkEnd::Child(child), Frame::raw(TreeKind::Spec, &encoded));
+            ForLinks::Join(children) => {
+                let job = self.node.job();
+                let encoded = job.spec.encode();
+                let bytes = u32::try_from(encoded.len()).expect("a short specification");
+                for child in children {
+                    let host_slice = job.order.host_slices.get(child).expect("a host slice");
+                    links.add_child(turn.now, child, host_slice);
+                    links.send(LinkEnd::Child(child), Frame::down(&Down::Spec { bytes }));
+                    links.send(LinkEnd::Child(child), Frame::raw(TreeKind::Spec, &encoded));
+                }
+            }
+            ForLinks::Listed(..)
+            | ForLinks::Lacks(..)
+            | ForLinks::File(_)
+            | ForLinks::StopSending(_)
+            | ForLinks::StopStaging => {}
         }
     }
 
@@ -261,19 +260,15 @@ impl Machines {
             ForRanks::EndWorld(first) => self.end_world(turn, first),
             ForRanks::ForgetWorld(first) => self.starting.retain(|it| *it != first),
             ForRanks::StopStarting => self.starting.clear(),
-            ForRanks::Signal(..)
-            | ForRanks::ReleaseCrashed
-            | ForRanks::Speaks
-            | ForRanks::Aborts(_)
-            | ForRanks::ReportAll => {}
-            other => panic!("not simulated: {other:?}"),
+            ForRanks::Unkillable(_) => panic!("all processes are the user's"),
+            _ => {}
         }
     }
 
     // ----- the clients -----
 
-    fn give_clients(&mut self, turn: &Turn<'_>, input: ClientsInput<'_>) {
-        self.clients.handle(turn.now, self.node.job(), input);
+    fn give_clients(&mut self, now: Time, input: ClientsInput<'_>) {
+        self.clients.handle(now, self.node.job(), input);
         self.perform_of_clients();
     }
 
@@ -290,15 +285,17 @@ impl Machines {
         }
     }
 
-    fn take_words(&mut self, turn: &mut Turn<'_>, rank: Rank, bytes: &[u8]) {
+    /// Reads what a rank has written.
+    fn read(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+        let Some(bytes) = turn.common.unread.remove(&rank) else { return };
         // The first words of PMIx have a header in binary; those of PMI are a line.
         let is_pmix = *self.speaks_pmix.entry(rank).or_insert(bytes[0] != b'c');
         let id = self.id_of(rank);
         if let (ConnectionId::Pmix(number), true) = (id, bytes.starts_with(&[0xff; 8])) {
             let accepted = Accepted { own: vec![number], ..Accepted::default() };
-            self.give_clients(turn, ClientsInput::Accepted(accepted));
+            self.give_clients(turn.now, ClientsInput::Accepted(accepted));
         }
-        self.give_clients(turn, ClientsInput::Client(id, FromClient::Received(bytes)));
+        self.give_clients(turn.now, ClientsInput::Client(id, FromClient::Received(&bytes)));
         // The owner writes at once, because the kernel wakes a client of PMI when its request is read.
         if !is_pmix {
             self.write(turn, id);
@@ -314,7 +311,7 @@ impl Machines {
 
     fn write_answers(&mut self, turn: &mut Turn<'_>) {
         while let Some(id) = self.clients.next_answering() {
-            self.give_clients(turn, ClientsInput::Client(id, FromClient::Writing));
+            self.give_clients(turn.now, ClientsInput::Client(id, FromClient::Writing));
             self.write(turn, id);
         }
     }
@@ -329,27 +326,10 @@ impl Machines {
         if let Some(&pid) = self.ranks.get(&rank).filter(|_| !bytes.is_empty()) {
             turn.effects.push(Effect::Heard(pid, bytes));
         }
-        self.give_clients(turn, ClientsInput::Client(id, FromClient::Written));
+        self.give_clients(turn.now, ClientsInput::Client(id, FromClient::Written));
     }
 
     // ----- processes -----
-
-    fn end_world(&mut self, turn: &mut Turn<'_>, first: Rank) {
-        let Some(world) = self.node.job().worlds.of(first) else { return };
-        let here = world.here.clone();
-        self.starting.retain(|it| *it != first);
-        for rank in here {
-            if !self.ranks.contains_key(&rank) {
-                self.post(Input::Exited(rank, RankEnd::NotStarted));
-                continue;
-            }
-            for pid in turn.kernel.descendants_of(turn.common.pid) {
-                if turn.kernel.processes[&pid].rank == Some(rank) {
-                    turn.kernel.send(pid, SIGKILL);
-                }
-            }
-        }
-    }
 
     /// Starts the ranks of worlds that wait for that, unless everything is stopped.
     fn start_some(&mut self, turn: &mut Turn<'_>) {
@@ -360,12 +340,10 @@ impl Machines {
     }
 
     fn start_world(&mut self, turn: &mut Turn<'_>, first: Rank) {
-        let Some(world) = self.node.job().worlds.of(first) else { return };
+        let job = self.node.job();
+        let Some(world) = job.worlds.of(first) else { return };
         let (here, numbers) = (world.here.clone(), world.numbers);
-        let space = [
-            world.kvsname.clone(),
-            format!("mpd-{}-{}", self.node.job().pmix_secret, numbers.number),
-        ];
+        let space = [world.kvsname.clone(), format!("mpd-{}-{}", job.pmix_secret, numbers.number)];
         for &rank in &here {
             if turn.refuses_forks {
                 let failure = Failure::Suite { problem: "cannot start a process".to_owned() };
@@ -385,7 +363,10 @@ impl Machines {
             turn.effects.push(Effect::Started { pid, rank, first, own, space });
             self.ranks.insert(rank, pid);
             self.give_ending(turn, EndingInput::Started(Pid(pid), Some(0)));
-            self.give_clients(turn, ClientsInput::Connected(rank, mpd_clients::Client::Program));
+            self.give_clients(
+                turn.now,
+                ClientsInput::Connected(rank, mpd_clients::Client::Program),
+            );
         }
         let pids = here.iter().map(|rank| (*rank, self.ranks[rank].unsigned_abs())).collect();
         self.post(Input::Pids(pids));
@@ -393,6 +374,24 @@ impl Machines {
             Rank(0) => Input::Started,
             _ => Input::WorldStarted(first),
         });
+    }
+
+    /// Ends a world that cannot be started. What its ranks use is noted before they are killed.
+    fn end_world(&mut self, turn: &mut Turn<'_>, first: Rank) {
+        self.starting.retain(|it| *it != first);
+        let Some(world) = self.node.job().worlds.of(first) else { return };
+        let mut started = RankSet::none();
+        for rank in world.here.clone() {
+            if self.ranks.contains_key(&rank) {
+                started.insert(rank);
+            } else {
+                self.post(Input::Exited(rank, RankEnd::NotStarted));
+            }
+        }
+        if !started.is_empty() {
+            let target = SignalTarget::Groups(started);
+            self.give_ending(turn, EndingInput::Signal(SIGKILL.into(), target));
+        }
     }
 
     fn give_ending(&mut self, turn: &mut Turn<'_>, input: EndingInput) {
@@ -421,7 +420,6 @@ impl Machines {
                 EndingOutput::TreeStopped => self.post(Input::TreeStopped),
                 EndingOutput::TreeGone => self.post(Input::TreeGone),
                 EndingOutput::CleanedUp => self.post(Input::CleanedUp),
-                EndingOutput::TraceEnds => self.report(Event::TraceEnds),
                 EndingOutput::ReleaseFence(first) => self.report(FromJob::ReleaseFence(first)),
                 EndingOutput::LeftRunning(_)
                 | EndingOutput::Unkillable(_)
@@ -477,16 +475,19 @@ impl Machines {
             turn.kernel.reap(pid);
             let rank = self.ranks.iter().find(|(_, of)| **of == pid).map(|(rank, _)| *rank);
             if let Some(rank) = rank {
+                // The last requests count: the rank may have finalized just before its end.
+                self.read(turn, rank);
                 let closed = ClientsInput::Client(self.id_of(rank), FromClient::Closed);
-                self.give_clients(turn, closed);
+                self.give_clients(turn.now, closed);
                 self.report(Event::Ended(rank));
                 self.post(Input::Exited(rank, end));
+                if !self.node.job().is_first(rank) {
+                    self.report(Event::Retired(rank));
+                }
             }
         }
         let is_alone = turn.kernel.children_of(manager).is_empty();
-        self.give_ending(
-            turn,
-            if is_alone { EndingInput::NoChild } else { EndingInput::NoDeadChild },
-        );
+        let input = if is_alone { EndingInput::NoChild } else { EndingInput::NoDeadChild };
+        self.give_ending(turn, input);
     }
 }

@@ -1,11 +1,12 @@
 //! A simulated manager: its links and its machines. Until its specification has come, it has only the links.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use mpd_clients::{HostFacts, Job, World};
 use mpd_job::manager::LinkEnd;
 use mpd_joblink::Frame;
-use mpd_manager::News;
+use mpd_manager::{Event, News};
 use mpd_placement::locality::Topology;
 use mpd_sansio::Time;
 use mpd_wire::job::{Bytes, JobSpec};
@@ -17,17 +18,14 @@ use super::machines::Machines;
 use crate::dialect::USER;
 use crate::kernel::Kernel;
 
-/// How often a manager without a daemon looks for the next one, in microseconds.
-pub(super) const REGISTER_INTERVAL: u64 = 1_000_000;
-
 /// What reaches a manager.
 #[derive(Clone, Debug)]
 pub(super) enum ForManager {
     /// Its deadlines may have come.
     Time,
     Order(ManagerOrder),
-    /// It has registered with a new daemon.
-    Registered,
+    /// Whether a new daemon has adopted it.
+    Registered(bool),
     DaemonGone,
     FromConsole(JobInput),
     ConsoleLost,
@@ -36,8 +34,8 @@ pub(super) enum ForManager {
     /// The parent's host has refused a connection.
     Missed(usize),
     Packet(u64, Packet),
-    /// These bytes of a rank were read.
-    Said(Rank, Vec<u8>),
+    /// The connection of a rank has bytes.
+    Readable(Rank),
     /// Children have ended.
     Child,
     /// The helper of this process id has looked at all processes.
@@ -52,6 +50,8 @@ pub(super) enum Effect {
     Dial(usize, Instance),
     News(JobNews),
     Report(ManagerReport),
+    /// It looks for a daemon and registers with it.
+    Register,
     /// A rank gets bytes.
     Heard(i32, Vec<u8>),
     /// The process of a rank of the world with this first rank was started.
@@ -84,12 +84,14 @@ pub(super) struct Common {
     pub(super) pid: i32,
     pub(super) tree_index: usize,
     pub(super) links: Links,
+    /// What ranks have written and the manager has not read.
+    pub(super) unread: BTreeMap<Rank, Vec<u8>>,
     /// Whether the daemon of its host knows it.
     pub(super) is_registered: bool,
-    /// The exit code, once the job is over here.
-    pub(super) over: Option<u8>,
-    /// The job ended before all children had connected.
-    pub(super) is_unlinked: bool,
+    /// The exit code, if the job is over before anything was begun here.
+    over: Option<u8>,
+    /// The same: whether some children had not connected.
+    is_unlinked: bool,
 }
 
 #[derive(Debug)]
@@ -123,11 +125,11 @@ impl HostFacts for Facts {
     }
 
     fn architecture(&self) -> &str {
-        "x86_64"
+        "x"
     }
 
     fn read(&self, _: &[u8]) -> Result<Bytes, String> {
-        Err("there are no files".to_owned())
+        Err("no files are simulated".to_owned())
     }
 }
 
@@ -147,6 +149,7 @@ impl Manager {
                 pid,
                 tree_index,
                 links,
+                unread: BTreeMap::new(),
                 is_registered: true,
                 over: None,
                 is_unlinked: false,
@@ -167,6 +170,17 @@ impl Manager {
 
     pub(super) fn job(&self) -> &mpd_wire::JobId {
         &self.order.job
+    }
+
+    /// The exit code, once the job is over here.
+    pub(super) fn over(&self) -> Option<u8> {
+        self.common.over.or_else(|| self.machines.as_ref()?.node.over())
+    }
+
+    /// Whether the job ended before all children had connected.
+    pub(super) fn is_unlinked(&self) -> bool {
+        let node = self.machines.as_ref().map(|machines| &machines.node);
+        self.common.is_unlinked || node.is_some_and(mpd_manager::Node::is_unlinked)
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
@@ -195,7 +209,7 @@ impl Manager {
         let turn = &mut Turn { now, kernel, refuses_forks, effects, common: &mut self.common };
         if let Some(machines) = &mut self.machines {
             while let Some(news) = turn.common.links.pop() {
-                machines.take_news(news);
+                machines.report(Event::News(news));
             }
             machines.end_turn(turn);
         }
@@ -216,9 +230,7 @@ impl Manager {
     ) {
         while let Some(news) = self.common.links.pop() {
             match news {
-                News::Down(Down::Spec { bytes }) => {
-                    self.wanted = Some(bytes as usize);
-                }
+                News::Down(Down::Spec { bytes }) => self.wanted = Some(bytes as usize),
                 News::Spec(bytes) => self.encoded.extend(bytes),
                 News::Down(Down::Kill | Down::CleanUp) | News::Lost { .. } => {
                     let links = &self.common.links;
@@ -244,7 +256,7 @@ impl Manager {
         let turn = &mut Turn { now, kernel, refuses_forks, effects, common: &mut self.common };
         let machines = self.machines.insert(Box::new(Machines::new(turn, job)));
         for news in std::mem::take(&mut self.early) {
-            machines.take_news(news);
+            machines.report(Event::News(news));
         }
     }
 }
@@ -278,13 +290,5 @@ impl Turn<'_> {
     fn flush(&mut self) {
         let packets = self.common.links.flush(self.now);
         self.effects.extend(packets.into_iter().map(|(link, packet)| Effect::Packet(link, packet)));
-    }
-
-    pub(super) fn report(&mut self, report: ManagerReport) {
-        self.effects.push(Effect::Report(report));
-    }
-
-    pub(super) fn tell_console(&mut self, news: JobNews) {
-        self.effects.push(Effect::News(news));
     }
 }

@@ -8,7 +8,7 @@
 //! | `suite` | everything, and its events |
 //! | `daemons` | the jobs of the daemons: submissions, managers that start, die and register |
 //! | `consoles` | consoles, which submit jobs |
-//! | `manager`, `machines`, `links` | a manager: its turns, its node and the owners around it, its job links |
+//! | `manager`, `machines`, `links` | a manager: its turns, its node with the owners around it, its job links |
 //! | `network` | the job links between hosts |
 //! | `programs` | the scripts of ranks |
 //! | `faults` | faults, and what they change |

@@ -181,8 +181,7 @@ impl Suite {
         let space = &program.space[usize::from(dialect == Dialect::Pmix)];
         let bytes = dialect.write(&words, program.own, space);
         let text = format!("rank {} of job {}: {words:?}", program.rank, program.job);
-        let to = ForManager::Said(program.rank, bytes);
-        let manager = program.manager;
+        let (rank, manager) = (program.rank, program.manager);
         if words == Words::Abort {
             let job = program.job;
             self.facts[job].has_aborted = true;
@@ -190,7 +189,10 @@ impl Suite {
             program.said = Some(words);
         }
         self.say(host, &text);
-        self.push(LOCAL, Event::Manager(host, manager, to));
+        if let Some(manager) = self.hosts[host].managers.get_mut(&manager) {
+            manager.common.unread.entry(rank).or_default().extend(bytes);
+        }
+        self.push(LOCAL, Event::Manager(host, manager, ForManager::Readable(rank)));
         self.push(LOCAL, Event::Step(host, pid));
     }
 
@@ -231,15 +233,15 @@ impl Suite {
                 bytes.windows(wanted.len()).any(|part| part == wanted.as_bytes())
             }
             // The rank that has put it may be gone.
-            (Words::Get(..), _) => facts.is_disturbed || !facts.is_clean(),
+            (Words::Get(..), _) => !facts.is_clean(),
             (Words::Lookup(name), Heard::Found(bytes)) => {
                 let wanted = name.replace("name", "port");
                 bytes.windows(wanted.len()).any(|part| part == wanted.as_bytes())
             }
             (Words::Lookup(_) | Words::Publish(..), Heard::Missing) => true,
             (Words::Spawn(_), Heard::Missing) => {
-                facts.refused_spawns += 1;
-                facts.is_disturbed || facts.refused_forks
+                facts.has_refused_spawn = true;
+                !facts.is_clean()
             }
             (_, heard) => *heard == Heard::Done,
         };

@@ -65,7 +65,7 @@ fn possible_codes(facts: &Facts) -> BTreeSet<u8> {
 fn why_no_success(plan: &JobPlan, facts: &Facts) -> Option<String> {
     // The processes of a spawn whose start fails on one host are killed on the others.
     let size = plan.size();
-    let spawn_may_fail = facts.refused_forks || facts.is_disturbed;
+    let spawn_may_fail = facts.refused_forks || facts.is_disturbed || facts.has_refused_spawn;
     let counts = |rank: &Rank| rank.0 < size || !spawn_may_fail;
     let mut failed =
         facts.ends.iter().filter(|(rank, end)| **end != RankEnd::Exited(0) && counts(rank));

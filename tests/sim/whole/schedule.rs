@@ -10,11 +10,13 @@ use super::programs::Step;
 use super::reference::judge;
 use super::suite::Suite;
 use crate::checks;
+use crate::daemons::after_calm;
 use crate::dialect::Dialect;
 use crate::world::{MS, SECOND};
 
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
+const SIGTSTP: i32 = 20;
 
 /// When jobs begin: the ring has formed.
 const FROM: u64 = 6 * SECOND;
@@ -51,6 +53,8 @@ pub(super) enum Fault {
     Freeze(usize),
     Thaw(usize),
     RefuseForks(usize, bool),
+    /// Messages of that host take so many milliseconds longer.
+    Clog(usize, u64),
 }
 
 #[derive(Clone, Debug)]
@@ -62,6 +66,10 @@ pub(super) enum Operation {
     KillConsole(usize),
     /// An order about the job of a console, through the daemon of a host.
     Order(usize, usize, JobOrder),
+    /// A program asks the daemon of a host for so many slots, and holds them.
+    Hold(usize, u32),
+    /// All programs of a host that hold slots end.
+    Release(usize),
     Fault(Fault),
 }
 
@@ -80,8 +88,8 @@ pub(super) struct Outcome {
     pub(super) violations: Vec<String>,
     pub(super) fingerprint: u64,
     pub(super) lines: Vec<String>,
-    /// Jobs, those that ended with 0, and started ranks.
-    pub(super) counts: [u64; 3],
+    /// Jobs, those that ended with 0, those whose hosts had no trouble, and started ranks.
+    pub(super) counts: [u64; 4],
 }
 
 impl JobPlan {
@@ -200,13 +208,19 @@ impl Schedule {
             operations.push((at, Operation::Open));
             opened += 1;
             at += dice.below(3000) as u64 * MS;
-            if dice.one_in(4) {
-                operations.push((at, user(&mut dice, hosts, opened)));
+            for _ in 0..dice.below(3) / 2 + dice.below(4) / 3 {
+                let after = dice.below(4000) as u64 * MS;
+                operations.push((at + after, user(&mut dice, hosts, opened)));
             }
         }
         for _ in 0..faults {
             let at = FROM + dice.below(8000) as u64 * MS;
-            operations.push((at, Operation::Fault(fault(&mut dice, hosts))));
+            let (fault, end) = fault(&mut dice, hosts);
+            operations.push((at, Operation::Fault(fault)));
+            if let Some(end) = end {
+                let after = 100 * MS + dice.below(9000) as u64 * MS;
+                operations.push((at + after, Operation::Fault(end)));
+            }
         }
         operations.sort_by_key(|(at, _)| *at);
         Self { seed, hosts, jobs, operations }
@@ -218,28 +232,35 @@ impl Schedule {
             suite.run(suite.world.now + 100 * MS);
         }
         for (at, operation) in &self.operations {
-            suite.run((*at).max(suite.world.now));
-            suite.note_lasting_trouble();
+            suite.pass((*at).max(suite.world.now));
             suite.operate(operation);
         }
-        suite.run(suite.world.now + 8 * SECOND);
+        suite.pass(suite.world.now + 8 * SECOND);
         self.calm(suite);
         let all: BTreeSet<usize> = (0..self.hosts).collect();
         let mut violations = std::mem::take(&mut suite.violations);
         violations.append(&mut suite.world.watch.violations);
         violations.extend(checks::one_ring(&suite.world, &all));
         violations.extend(suite.leftovers());
+        if self.holds_slots() {
+            violations.extend(after_calm(&mut suite.world));
+        }
         for (job, console) in suite.consoles.iter().enumerate() {
             violations.extend(judge(job, &self.jobs[job], &suite.facts[job], console));
         }
         let successes = suite.consoles.iter().filter(|console| console.code == Some(0)).count();
+        let calm = suite.facts.iter().filter(|facts| !facts.is_disturbed).count();
         let ranks: usize = suite.facts.iter().map(|facts| facts.started.len()).sum();
         Outcome {
             violations,
             fingerprint: suite.world.trace.fingerprint,
             lines: std::mem::take(&mut suite.world.trace.lines),
-            counts: [suite.consoles.len() as u64, successes as u64, ranks as u64],
+            counts: [suite.consoles.len() as u64, successes as u64, calm as u64, ranks as u64],
         }
+    }
+
+    fn holds_slots(&self) -> bool {
+        self.operations.iter().any(|(_, operation)| matches!(operation, Operation::Hold(..)))
     }
 
     /// Ends the faults, and waits until everything is over.
@@ -251,6 +272,8 @@ impl Schedule {
         suite.apply(&Fault::Heal);
         for host in 0..self.hosts {
             suite.apply(&Fault::PowerOn(host));
+            suite.apply(&Fault::Clog(host, 0));
+            suite.release(host);
         }
         suite.run(suite.world.now + CALM);
     }
@@ -259,35 +282,44 @@ impl Schedule {
 /// What a user does.
 fn user(dice: &mut Random, hosts: usize, opened: usize) -> Operation {
     let (host, job) = (dice.below(hosts), dice.below(opened));
-    match dice.below(7) {
-        0 | 1 => Operation::Signal(job, SIGINT),
-        2 => Operation::Signal(job, SIGTERM),
-        3 => Operation::KillConsole(job),
-        4 => Operation::Order(host, job, JobOrder::Kill),
-        5 => Operation::Order(host, job, JobOrder::Signal { signal: 15, single: false }),
+    match dice.below(12) {
+        0 => Operation::Signal(job, SIGINT),
+        1 => Operation::Signal(job, SIGTERM),
+        2 => Operation::KillConsole(job),
+        3 => Operation::Order(host, job, JobOrder::Kill),
+        4 => Operation::Order(host, job, JobOrder::Signal { signal: 15, single: false }),
+        5 | 6 => Operation::Signal(job, SIGTSTP),
+        7 | 8 => Operation::Hold(host, 1 + u32::try_from(dice.below(3)).expect("a few")),
+        9 => Operation::Release(host),
         _ => Operation::Order(host, job, JobOrder::Grow { count: 1 }),
     }
 }
 
-fn fault(dice: &mut Random, hosts: usize) -> Fault {
+/// A fault, and what ends it.
+fn fault(dice: &mut Random, hosts: usize) -> (Fault, Option<Fault>) {
     let (host, other, number) = (dice.below(hosts), dice.below(hosts), dice.below(8));
-    match dice.below(16) {
-        0 => Fault::PowerOff(host),
-        1 => Fault::PowerOn(host),
-        2 | 3 => Fault::KillDaemon(host),
-        4 | 5 => Fault::Boot(host),
-        6 | 7 => Fault::KillManager(host, number),
-        8 | 9 => Fault::KillRank(host, number, [9, 11, 15][dice.below(3)]),
-        10 => Fault::Cut(host, other),
-        11 => Fault::OneWay(host, other),
-        12 => Fault::Heal,
-        13 => Fault::Freeze(host),
-        14 => Fault::Thaw(host),
-        _ => Fault::RefuseForks(host, dice.one_in(2)),
+    match dice.below(12) {
+        0 => (Fault::PowerOff(host), Some(Fault::PowerOn(host))),
+        1..=3 => (Fault::KillDaemon(host), Some(Fault::Boot(host))),
+        4 => (Fault::KillManager(host, number), None),
+        5 | 6 => (Fault::KillRank(host, number, [9, 11, 15][dice.below(3)]), None),
+        7 => (Fault::Cut(host, other), Some(Fault::Heal)),
+        8 => (Fault::OneWay(host, other), Some(Fault::Heal)),
+        9 => (Fault::Freeze(host), Some(Fault::Thaw(host))),
+        10 => (Fault::Clog(host, dice.below(300) as u64), Some(Fault::Clog(host, 0))),
+        _ => (Fault::RefuseForks(host, true), Some(Fault::RefuseForks(host, false))),
     }
 }
 
 impl Suite {
+    /// Runs until that time, and notes the jobs that a trouble concerns.
+    fn pass(&mut self, until: u64) {
+        while self.world.now < until {
+            self.run((self.world.now + SECOND).min(until));
+            self.note_lasting_trouble();
+        }
+    }
+
     fn operate(&mut self, operation: &Operation) {
         self.say(0, &format!("operation: {operation:?}"));
         match operation {
@@ -298,6 +330,8 @@ impl Suite {
             Operation::Signal(job, signal) => self.signal_console(*job, *signal),
             Operation::KillConsole(job) => self.kill_console(*job),
             Operation::Order(host, job, order) => self.order(*host, *job, order.clone()),
+            Operation::Hold(host, count) => self.hold(*host, *count),
+            Operation::Release(host) => self.release(*host),
             Operation::Fault(fault) => self.apply(fault),
         }
         self.serve_daemons();

@@ -41,6 +41,8 @@ pub(super) enum Event {
     News(usize, i32, Option<JobNews>),
     /// A console looks at its deadlines.
     Console(usize),
+    /// A stopped console continues.
+    Continued(usize),
     /// The process of a rank does its next step.
     Step(usize, i32),
     /// The process of a rank reads bytes.
@@ -89,6 +91,8 @@ pub(super) struct Suite {
     pub(super) last_job: u64,
     /// Jobs that begin before this time may miss hosts or daemons.
     pub(super) trouble_until: u64,
+    /// When a cut or a freeze began that lasts.
+    pub(super) silent_since: Option<u64>,
 }
 
 impl Suite {
@@ -120,6 +124,7 @@ impl Suite {
             violations: Vec::new(),
             last_job: 0,
             trouble_until: 0,
+            silent_since: None,
         }
     }
 
@@ -172,6 +177,7 @@ impl Suite {
             Event::Submit(job) => self.submit(job),
             Event::News(job, manager, news) => self.tell_console(job, manager, news),
             Event::Console(job) => self.wake_console(job),
+            Event::Continued(job) => self.continue_console(job),
             Event::Step(host, pid) => self.step(host, pid),
             Event::Heard(host, pid, bytes) => self.hear(host, pid, &bytes),
             Event::Stops(host, pid) => self.hosts[host].kernel.settle(pid),
@@ -194,9 +200,10 @@ impl Suite {
             | Event::Step(host, _)
             | Event::Heard(host, ..)
             | Event::Stops(host, _) => Some(*host),
-            Event::Submit(job) | Event::News(job, ..) | Event::Console(job) => {
-                Some(self.consoles[*job].host)
-            }
+            Event::Submit(job)
+            | Event::News(job, ..)
+            | Event::Console(job)
+            | Event::Continued(job) => Some(self.consoles[*job].host),
             Event::Dialed(id) => self.connections.get(id).map(|it| it.ends[1].0),
             Event::Refused(id) => self.connections.get(id).map(|it| it.ends[0].0),
             Event::Arrival(id, side) => self.connections.get(id).map(|it| it.ends[1 - side].0),
@@ -229,7 +236,7 @@ impl Suite {
         manager.alarm = u64::MAX;
         let mut effects = Vec::new();
         manager.take((now, &mut of.kernel), of.refuses_forks, &mut effects, input);
-        let (over, deadline) = (manager.common.over, manager.deadline());
+        let (over, deadline) = (manager.over(), manager.deadline());
         let (job, console) = (manager.job().clone(), manager.console);
         if let Some(text) = text {
             self.say(host, &text);
@@ -264,6 +271,7 @@ impl Suite {
                     self.push(LOCAL, Event::News(console, pid, Some(news)));
                 }
             }
+            Effect::Register => self.push(LOCAL, Event::Register(host, pid)),
             Effect::Report(report) => self.push(LOCAL, Event::Report(host, job.clone(), report)),
             Effect::Heard(rank, bytes) => self.push(LOCAL, Event::Heard(host, rank, bytes)),
             Effect::Started { pid: rank, rank: number, first, own, space } => {
@@ -283,7 +291,7 @@ impl Suite {
     /// A manager ends after its last messages.
     fn leave(&mut self, host: usize, pid: i32, code: u8) {
         let Some(manager) = self.hosts[host].managers.get(&pid) else { return };
-        let (job, unlinked) = (manager.job().clone(), manager.common.is_unlinked);
+        let (job, unlinked) = (manager.job().clone(), manager.is_unlinked());
         self.say(host, &format!("manager {pid} of {job} ends with {code}"));
         self.hosts[host].records.remove(&job);
         self.push(LOCAL, Event::Report(host, job, ManagerReport::Ended { code, unlinked }));
