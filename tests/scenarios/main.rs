@@ -13,9 +13,11 @@ mod daemon;
 #[allow(dead_code, reason = "the stories use a part of the simulator")]
 #[path = "../sim/hosts.rs"]
 mod hosts;
+#[allow(dead_code, reason = "the stories use a part of the simulator")]
+#[path = "../sim/managers.rs"]
+mod managers;
 #[path = "../sim/names.rs"]
 mod names;
-#[allow(dead_code, reason = "the stories use a part of the simulator")]
 #[path = "../sim/network.rs"]
 mod network;
 #[allow(dead_code, reason = "the stories use a part of the simulator")]

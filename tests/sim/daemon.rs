@@ -37,7 +37,7 @@ impl Daemon {
     pub(crate) fn deadline(&self) -> Option<Time> {
         match self {
             Self::Ring(pump) => pump.machine().poll_timeout(),
-            Self::Node(process) => process.node().next_deadline(),
+            Self::Node(process) => process.deadline(),
         }
     }
 

@@ -44,8 +44,11 @@ impl World {
         };
         let ring = if self.has_nodes {
             let disk = self.hosts[host].disk.clone();
-            let process = Process::new(self.time(), ring, disk);
-            let process = if self.has_managers { process.with_managers() } else { process };
+            let process = Process::new(self.time(), ring, disk, u8::from(!self.has_managers));
+            let process = match self.has_managers {
+                true => process.with_managers(),
+                false => process.with_jobs(self.time()),
+            };
             Daemon::Node(Box::new(process))
         } else {
             Daemon::Ring(Box::new(ring))
@@ -157,7 +160,9 @@ impl World {
     pub(crate) fn power_off(&mut self, host: usize) {
         self.note(host, "loses power", 0);
         self.hosts[host].powered = false;
-        for (connection, side) in self.forget_daemon(host) {
+        let ends = self.forget_daemon(host);
+        self.hosts[host].disk.managers.lose_power();
+        for (connection, side) in ends {
             if let Some(connection) = self.connections.get_mut(&connection) {
                 connection.vanish(side);
             }

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use mpd_ending::{Answer, Killing, Pid, Question, ShmFile, User};
+use mpd_ending::{Answer, Killing, Question, ShmFile, User};
 use mpd_leftovers::{FileId, Lifetime, Reading};
 use mpd_sansio::Time;
-use mpd_wire::Rank;
 use mpd_wire::job::RankEnd;
+use mpd_wire::{Pid, Rank};
 
 /// The parent of processes without another one.
 pub(crate) const INIT: i32 = 0;
@@ -328,7 +328,7 @@ impl Kernel {
         }
     }
 
-    fn kill_children(&mut self, manager: i32, spared: &BTreeSet<Pid>) -> Killing {
+    pub(crate) fn kill_children(&mut self, manager: i32, spared: &BTreeSet<Pid>) -> Killing {
         let children = self.children_of(manager);
         let mut immune = Vec::new();
         for &pid in children.iter().filter(|&&pid| !spared.contains(&Pid(pid))) {

@@ -16,6 +16,7 @@ mod endings;
 mod hosts;
 mod jobs;
 mod kernel;
+mod managers;
 mod mass;
 mod names;
 mod network;

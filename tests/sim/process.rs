@@ -5,18 +5,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use mpd_alloc::data::AllocNews;
 use mpd_alloc::exchange::{self, Reply};
 use mpd_daemon::{
-    Announcement, Demand, Entrance, Facts, HookEnd, Input, JobsHere, ManagerMessage, Marked,
-    Membership, NameRequest, Node, Output, RingIdentity, Root, Saved, SlotsImage, Turn,
+    Announcement, Demand, Entrance, Facts, HookEnd, Input, Membership, NameRequest, Node, Output,
+    RingIdentity, Saved, SlotsImage, Turn,
 };
+use mpd_jobtable::{Event, Input as JobInput, ManagerMessage};
 use mpd_ring::{Output as RingOutput, Ring};
 use mpd_sansio::{Pump, Time};
 use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey};
 use mpd_wire::message::{
-    ConsoleReply, HostUse, JobOrder, JobPart, JobRef, Launch, ManagerOrder, NameAnswer,
-    NameOperation, RingRequest, ScatterId,
+    ConsoleReply, HostUse, JobOrder, Launch, ManagerOrder, NameAnswer, NameOperation, RingRequest,
+    ScatterId,
 };
-use mpd_wire::{DaemonName, Instance, JobId, RankSet};
+use mpd_wire::{DaemonName, JobId, RankSet};
 
+use crate::managers::{Jobs, Managers};
 use crate::world::SECOND;
 
 /// The time of day at the beginning, in microseconds.
@@ -39,6 +41,8 @@ pub(crate) const UID: u32 = 1000;
 pub(crate) struct Disk {
     ring: Option<Vec<u8>>,
     slots: Option<Vec<u8>>,
+    /// What runs there, and the records of jobs.
+    pub(crate) managers: Managers,
 }
 
 /// A console with its request.
@@ -61,21 +65,6 @@ pub(crate) struct Launched {
     pub(crate) members: BTreeSet<DaemonName>,
 }
 
-/// A job with a manager on the host.
-#[derive(Clone, Debug)]
-pub(crate) struct JobHere {
-    pub(crate) job: JobId,
-    pub(crate) tree_index: usize,
-    /// The process of the manager, unless it has not registered with this daemon yet.
-    pub(crate) manager: Option<i32>,
-    pub(crate) is_connected: bool,
-    pub(crate) has_ended: bool,
-}
-
-/// The jobs of a host.
-#[derive(Debug, Default)]
-pub(crate) struct Jobs(pub(crate) Vec<JobHere>);
-
 /// What the managers of a host have to do, if they are simulated.
 #[derive(Debug)]
 pub(crate) enum ForManagers {
@@ -88,16 +77,15 @@ pub(crate) enum ForManagers {
 pub(crate) struct Process {
     node: Node,
     pub(crate) jobs: Jobs,
-    /// For simulated managers. Without them, each job has a manager that starts and ends at once.
+    /// For simulated managers. Without them, the process pretends them.
     pub(crate) for_managers: Option<VecDeque<ForManagers>>,
     disk: Disk,
     pub(crate) consoles: BTreeMap<usize, Console>,
     last_console: usize,
     /// Requests of managers about names, with their times.
-    names: BTreeMap<u32, u64>,
+    names: BTreeMap<u32, (u64, JobId)>,
     last_name: u32,
     launched: BTreeMap<JobId, Launched>,
-    last_job: u64,
     /// The jobs of other daemons that have had a manager here, until the world takes them.
     pub(crate) started: Vec<JobId>,
     /// Results of outputs, for the node.
@@ -120,7 +108,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(now: Time, pump: Pump<Ring>, disk: Disk) -> Self {
+    /// `waiting`: how many managers wait for jobs.
+    pub(crate) fn new(now: Time, pump: Pump<Ring>, mut disk: Disk, waiting: u8) -> Self {
         let name = pump.machine().name().clone();
         let read = |text: &Vec<u8>| serde_json::from_slice(text).expect("a record");
         let (saved, before) = Saved::new(disk.ring.as_ref().map(read), "", name.as_str());
@@ -144,10 +133,12 @@ impl Process {
             has_hook: false,
         };
         let node = Node::new((now, wall(now)), pump, facts, membership, slots);
-        let roots = [1, 2].map(|number| JobHere::pretended(job_of(node.ring(), number), 0));
+        let instance = node.ring().record(node.ring().name()).expect("its own record").instance;
+        let managers = std::mem::take(&mut disk.managers);
+        let jobs = Jobs::new(now, (name.as_str(), instance, waiting), managers);
         Self {
             node,
-            jobs: Jobs(roots.to_vec()),
+            jobs,
             for_managers: None,
             disk,
             consoles: BTreeMap::new(),
@@ -155,7 +146,6 @@ impl Process {
             names: BTreeMap::new(),
             last_name: 0,
             launched: BTreeMap::new(),
-            last_job: 2,
             started: Vec::new(),
             results: VecDeque::new(),
             is_due: true,
@@ -169,9 +159,17 @@ impl Process {
         }
     }
 
-    /// The same process with simulated managers. It has no job yet.
+    /// The same process with two jobs.
+    pub(crate) fn with_jobs(mut self, now: Time) -> Self {
+        for _ in 0..2 {
+            self.launch(now, BTreeSet::new());
+        }
+        self
+    }
+
+    /// The same process with simulated managers.
     pub(crate) fn with_managers(self) -> Self {
-        Self { jobs: Jobs::default(), for_managers: Some(VecDeque::new()), ..self }
+        Self { for_managers: Some(VecDeque::new()), ..self }
     }
 
     pub(crate) const fn node(&self) -> &Node {
@@ -179,11 +177,16 @@ impl Process {
     }
 
     pub(crate) fn into_disk(self) -> Disk {
-        self.disk
+        Disk { managers: self.jobs.into_host(), ..self.disk }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let of_jobs = self.jobs.deadline().filter(|_| self.for_managers.is_none());
+        [self.node.next_deadline(), of_jobs].into_iter().flatten().min()
     }
 
     pub(crate) fn handle(&mut self, now: Time, input: Input) {
-        let turn = Turn { now, wall_us: wall(now), jobs: &self.jobs };
+        let turn = Turn { now, wall_us: wall(now), jobs: &self.jobs.table };
         self.node.handle(turn, input);
         self.is_due = true;
     }
@@ -204,12 +207,16 @@ impl Process {
             } else if std::mem::take(&mut self.is_due) {
                 self.turns = (now, if self.turns.0 == now { self.turns.1 + 1 } else { 0 });
                 assert!(self.turns.1 < MOST_TURNS, "the node never rests");
-                let turn = Turn { now, wall_us: wall(now), jobs: &self.jobs };
+                if self.for_managers.is_none() {
+                    self.jobs.turn(now);
+                    self.route_jobs(now);
+                }
+                let turn = Turn { now, wall_us: wall(now), jobs: &self.jobs.table };
                 self.node.begin_turn(turn, true);
                 self.node.turn(turn, false);
                 self.is_in_turn = true;
             } else if std::mem::take(&mut self.is_in_turn) {
-                self.node.end_turn(Turn { now, wall_us: wall(now), jobs: &self.jobs });
+                self.node.end_turn(Turn { now, wall_us: wall(now), jobs: &self.jobs.table });
                 self.is_due = self.node.has_work();
             } else {
                 return std::mem::take(&mut self.is_over).then(|| self.end());
@@ -241,24 +248,28 @@ impl Process {
                 self.results.push_back(Input::Pinged { console, reply });
             }
             Output::Answer { console, reply, is_last } => self.answer(console, reply, is_last),
-            Output::ToManager(message) => self.tell_manager(message),
+            Output::ToManager(message) => self.tell_manager(now, message),
             Output::StartManager { order, launch, tree_index } if self.for_managers.is_some() => {
-                self.for_managers.iter_mut().for_each(|queue| {
-                    let launch = launch.clone();
-                    queue.push_back(ForManagers::Start { order, launch, tree_index });
-                });
+                let start = ForManagers::Start { order, launch, tree_index };
+                self.for_managers.get_or_insert_default().push_back(start);
             }
-            Output::StartManager { order, launch, .. } => {
-                if self.jobs.is_running(&launch.job) {
-                    self.violations.push(format!("a second manager of {}", launch.job));
-                }
-                self.jobs.0.push(JobHere::pretended(launch.job.clone(), 1));
-                self.started.push(launch.job.clone());
-                let result = Ok(());
-                self.results.push_back(Input::ManagerStarted { order, job: launch.job, result });
+            Output::StartManager { order, launch, tree_index } => {
+                let job = launch.job.clone();
+                let result = self.jobs.start_branch(now, launch, tree_index);
+                self.started.extend(result.is_ok().then(|| job.clone()));
+                self.route_jobs(now);
+                self.results.push_back(Input::ManagerStarted { order, job, result });
+            }
+            Output::CountOutput if self.for_managers.is_some() => {}
+            Output::CountOutput => {
+                self.jobs.give(now, JobInput::CountOutput);
+                self.route_jobs(now);
             }
             Output::Measure { order, page } => {
-                let ranks = page.map(|_| (Vec::new(), false));
+                let ranks = page.map(|page| {
+                    let (samples, more) = self.jobs.table.usage(now, page);
+                    (samples.into_iter().map(|sample| sample.run).collect(), more)
+                });
                 let host = measured(now);
                 self.results.push_back(Input::Measured { order, host, ranks });
             }
@@ -271,7 +282,7 @@ impl Process {
             Output::ForgetRing { .. } => self.disk.ring = None,
             Output::SaveSlots(text) => self.disk.slots = Some(text),
             Output::ForgetSlots => self.disk.slots = None,
-            Output::CountOutput | Output::KillHook(_) | Output::Log(_) => {}
+            Output::KillHook(_) | Output::Log(_) => {}
         }
         None
     }
@@ -302,9 +313,9 @@ impl Process {
 
     /// The manager of a job here asks about a name.
     pub(crate) fn ask_name(&mut self, now: Time, operation: NameOperation) {
-        let Some(job) = self.jobs.connected_roots().into_iter().next() else { return };
+        let Some(job) = self.jobs.table.connected_roots().into_iter().next() else { return };
         self.last_name += 1;
-        self.names.insert(self.last_name, micros(now));
+        self.names.insert(self.last_name, (micros(now), job.clone()));
         let request = NameRequest::new(job, self.last_name, operation, || Ok([7; 16]));
         self.handle(now, Input::Demanded(Demand::Name(request)));
     }
@@ -312,12 +323,14 @@ impl Process {
     /// A job with its root manager here starts on these other hosts.
     pub(crate) fn launch(&mut self, now: Time, members: BTreeSet<DaemonName>) {
         let ring = self.node.ring();
-        self.last_job += 1;
-        let job = job_of(ring, self.last_job);
+        let job = self.jobs.table.new_id(None).expect("a name");
+        // Each manager has its own instance.
+        let instance = ring.record(ring.name()).expect("its own record").instance;
+        let first = u32::try_from(job.number() * 100).expect("few jobs");
         let all = std::iter::once(ring.name()).chain(&members);
         let host_slice = |(rank, member): (u32, &DaemonName)| HostSlice {
             member: member.clone(),
-            manager: Instance::from_bytes([7; 16]).plus(rank),
+            manager: instance.plus(first + rank),
             addresses: Vec::new(),
             ranks: RankSet::from_ranges(vec![(rank, rank)]),
         };
@@ -333,8 +346,11 @@ impl Process {
             universe: None,
             first: 0,
         };
-        self.jobs.0.push(JobHere::pretended(job.clone(), 0));
-        if let Some(announcement) = Announcement::new(&launch, false).expect("a short list") {
+        let is_started = self.jobs.start_root(now, launch.clone());
+        self.route_jobs(now);
+        if is_started
+            && let Some(announcement) = Announcement::new(&launch, false).expect("a short list")
+        {
             self.launched.insert(job, Launched { at: micros(now), members });
             self.handle(now, Input::Announced(announcement));
         }
@@ -365,19 +381,62 @@ impl Process {
         console.replies.push(reply);
     }
 
+    /// One of the managers here is killed.
+    pub(crate) fn lose_manager(&mut self, now: Time) {
+        self.jobs.lose_one(now);
+        self.route_jobs(now);
+        self.is_due = true;
+    }
+
+    /// Routes the events of the table of jobs.
+    fn route_jobs(&mut self, now: Time) {
+        while let Some(event) = self.jobs.events.pop_front() {
+            match event {
+                // The table's process takes these.
+                Event::Started(_) | Event::ManagerDied(_) => {}
+                Event::ToManager(message) => self.tell_manager(now, message),
+                Event::Answer { console, reply, is_last } => self.answer(console, reply, is_last),
+                Event::Registered { connection, result } => {
+                    self.jobs.registered(now, connection, &result);
+                    if let Ok(job) = result
+                        && self.jobs.table.has_branch(&job)
+                        && self.node.is_cancelled(&job)
+                    {
+                        self.tell_manager(now, ManagerMessage::new(job, ManagerOrder::Kill));
+                    }
+                }
+                Event::Reported { job, report } => {
+                    let demand = Demand::of(job, report, || Ok([7; 16]));
+                    demand.into_iter().for_each(|demand| self.demand(now, demand));
+                }
+                Event::Cancelled(job) => self.demand(now, Demand::Cancel(job)),
+                Event::ManagerEnded { job, end } => {
+                    self.demand(now, Demand::ManagerEnded { job, end });
+                }
+            }
+        }
+        self.violations.append(&mut self.jobs.violations);
+        self.lines.append(&mut self.jobs.lines);
+        // The jobs that are over here need no answers.
+        let table = &self.jobs.table;
+        self.launched.retain(|job, _| table.is_running(job));
+        self.names.retain(|_, (_, job)| table.is_running(job));
+    }
+
+    fn demand(&mut self, now: Time, demand: Demand) {
+        self.handle(now, Input::Demanded(demand));
+    }
+
     /// The manager of a job here gets a message.
-    fn tell_manager(&mut self, message: ManagerMessage) {
+    fn tell_manager(&mut self, now: Time, message: ManagerMessage) {
         if let Some(queue) = &mut self.for_managers {
             return queue.push_back(ForManagers::Order(message));
         }
         let ManagerMessage { job, order } = message;
         match order {
             ManagerOrder::Job(JobOrder::Kill) | ManagerOrder::Kill => {
-                if self.jobs.root(&job).is_some() {
-                    self.results.push_back(Input::Demanded(Demand::Cancel(job.clone())));
-                }
-                self.jobs.0.retain(|here| here.job != job);
-                self.launched.remove(&job);
+                self.jobs.end(now, &job);
+                self.route_jobs(now);
             }
             ManagerOrder::Missing { members } => {
                 let known = self.launched.get_mut(&job).map(|launched| &mut launched.members);
@@ -386,12 +445,17 @@ impl Process {
             }
             ManagerOrder::Named { request, answer } => {
                 self.counts[1] += u64::from(!matches!(answer, NameAnswer::Later(_)));
-                if self.names.remove(&request).is_none() {
+                if self.names.remove(&request).is_none() && self.jobs.table.is_running(&job) {
                     self.violations.push(format!("name request {request} is answered twice"));
                 }
             }
             _ => {}
         }
+    }
+
+    /// What is wrong with the jobs here in calm.
+    pub(crate) fn after_calm(&self) -> Vec<String> {
+        self.jobs.after_calm()
     }
 
     /// The jobs whose announcements are over, with the hosts that must have had a manager.
@@ -410,7 +474,7 @@ impl Process {
                 self.violations.push(format!("console {number} gets no last answer"));
             }
         }
-        for (request, _) in self.names.extract_if(.., |_, asked| is_late(*asked)) {
+        for (request, _) in self.names.extract_if(.., |_, (asked, _)| is_late(*asked)) {
             self.violations.push(format!("name request {request} gets no answer"));
         }
     }
@@ -419,7 +483,7 @@ impl Process {
 /// See [`Entrance::patience`]; no daemon here gives up.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// A job of this daemon. A later daemon of the host has other ones.
+/// The id of a job of the daemon with this ring.
 pub(crate) fn job_of(ring: &Ring, number: u64) -> JobId {
     let instance = ring.record(ring.name()).expect("its own record").instance;
     JobId::new(number, ring.name().as_str()).expect("a job").of(instance)
@@ -442,86 +506,5 @@ fn measured(now: Time) -> HostUse {
         busy_ms: 0,
         memory_kib: 1,
         available_kib: 1,
-    }
-}
-
-impl JobHere {
-    fn pretended(job: JobId, tree_index: usize) -> Self {
-        Self { job, tree_index, manager: Some(1), is_connected: true, has_ended: false }
-    }
-}
-
-impl Jobs {
-    pub(crate) fn get_mut(&mut self, job: &JobId) -> Option<&mut JobHere> {
-        self.0.iter_mut().find(|here| here.job == *job)
-    }
-
-    fn running(&self) -> impl Iterator<Item = &JobHere> {
-        self.0.iter().filter(|here| !here.has_ended)
-    }
-
-    fn running_roots(&self) -> impl Iterator<Item = &JobHere> {
-        self.running().filter(|here| here.tree_index == 0)
-    }
-}
-
-impl JobsHere for Jobs {
-    fn count(&self) -> u32 {
-        u32::try_from(self.0.len()).expect("few jobs")
-    }
-
-    fn listing(&self, _: u32) -> (Vec<JobPart>, bool) {
-        let part = |here: &JobHere| JobPart {
-            job: here.job.clone(),
-            alias: None,
-            user: "user".to_owned(),
-            manager: 1,
-            runs: Vec::new(),
-            spawns: None,
-        };
-        (self.0.iter().map(part).collect(), false)
-    }
-
-    fn ranks_without_allocation(&self) -> u32 {
-        0
-    }
-
-    fn are_known(&self) -> bool {
-        self.0.iter().all(|here| here.manager.is_some())
-    }
-
-    fn is_running(&self, job: &JobId) -> bool {
-        self.running().any(|here| here.job == *job)
-    }
-
-    fn has_branch(&self, job: &JobId) -> bool {
-        self.running().any(|here| here.job == *job && here.tree_index > 0)
-    }
-
-    fn root(&self, job: &JobId) -> Option<bool> {
-        self.running_roots().find(|here| here.job == *job).map(|here| here.is_connected)
-    }
-
-    fn roots(&self, meant: &JobRef) -> Vec<Root> {
-        let root = |here: &JobHere| Root {
-            job: here.job.clone(),
-            connected: here.is_connected,
-            receivers: None,
-            running: None,
-        };
-        self.running_roots().filter(|here| meant.means(&here.job, None)).map(root).collect()
-    }
-
-    fn connected_roots(&self) -> Vec<JobId> {
-        let connected = self.running_roots().filter(|here| here.is_connected);
-        connected.map(|here| here.job.clone()).collect()
-    }
-
-    fn unregistered_root(&self) -> Option<JobId> {
-        self.running_roots().find(|here| here.manager.is_none()).map(|here| here.job.clone())
-    }
-
-    fn find_by_mark(&self, _: &str) -> Marked {
-        Marked::None
     }
 }

@@ -25,6 +25,16 @@ impl fmt::Display for Rank {
     }
 }
 
+/// The number of a process on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pid(pub i32);
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Precedes the number of a job in a private ring.
 const PRIVATE: char = 'p';
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use mpd_jobtable::listing::hosted;
 use mpd_ring::{Event, Input, RequestId, Ring};
 use mpd_sansio::Time;
 use mpd_sansio::state;
@@ -15,7 +16,6 @@ use mpd_wire::names::Claim;
 use mpd_wire::{DaemonName, Record, Standing};
 
 use crate::effect::{Effect, Farewell};
-use crate::listing::hosted;
 use crate::outcome::outcome;
 use crate::pages::{self, Page};
 use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};

@@ -1,7 +1,8 @@
 //! Requests of a manager of this host to the ring, or to this daemon if it has no ring.
 
-use mpd_wire::JobId;
 use mpd_wire::job::ManagerEnd;
+use mpd_wire::message::ManagerReport;
+use mpd_wire::{Instance, JobId};
 
 use crate::local_names::NameRequest;
 use crate::meetings::MeetingRequest;
@@ -24,4 +25,37 @@ pub enum Demand {
         /// How its manager here ended.
         end: ManagerEnd,
     },
+}
+
+impl Demand {
+    /// What the manager of `job` demands with a report. `random` returns random bytes, or a text for people; it is called
+    /// only if they are needed.
+    pub fn of(
+        job: JobId,
+        report: ManagerReport,
+        random: impl FnOnce() -> Result<[u8; 16], String>,
+    ) -> Option<Self> {
+        Some(match report {
+            ManagerReport::Name { request, operation } => {
+                Self::Name(NameRequest::new(job, request, operation, random))
+            }
+            ManagerReport::Meeting { request, operation } => {
+                Self::Meeting(MeetingRequest { job, request, operation })
+            }
+            ManagerReport::Place { request, placement } => {
+                let (placement, first) = (Box::new(placement), random().map(Instance::from_bytes));
+                Self::Spawn(Spawn::Place { job, request, placement, first })
+            }
+            ManagerReport::Grow { launch } => Self::Spawn(Spawn::Grow(launch)),
+            ManagerReport::Begun
+            | ManagerReport::Ranks { .. }
+            | ManagerReport::Spawns { .. }
+            | ManagerReport::Forgotten { .. }
+            | ManagerReport::Receivers { .. }
+            | ManagerReport::Written { .. }
+            | ManagerReport::State { .. }
+            | ManagerReport::Events { .. }
+            | ManagerReport::Ended { .. } => return None,
+        })
+    }
 }

@@ -1,10 +1,9 @@
 //! Requests of one owner of the node to another, and to the process. The node routes them.
 
+use mpd_jobtable::{Line, ManagerMessage};
 use mpd_ring::Input;
 use mpd_wire::message::ConsoleReply;
 
-use crate::line::Line;
-use crate::manager_message::ManagerMessage;
 use crate::output::Output;
 
 /// A request of an owner.

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mpd_jobtable::ManagerMessage;
 use mpd_ring::Ring;
 use mpd_wire::message::{HostChange, HostTurn, MAX_HOST_CHANGES, ManagerOrder};
 use mpd_wire::{DaemonName, Instance, JobId, Record, Standing};
 
 use crate::effect::Effect;
-use crate::manager_message::ManagerMessage;
 
 /// A live host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

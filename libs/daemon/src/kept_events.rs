@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mpd_events::{History, MAX_HISTORY};
+use mpd_jobtable::{JobTable, Line, ManagerMessage};
 use mpd_ring::{Input, MAX_ANSWER};
 use mpd_sansio::Time;
 use mpd_wire::JobId;
@@ -16,9 +17,6 @@ use mpd_wire::message::{
 };
 
 use crate::effect::Effect;
-use crate::jobs_here::JobsHere;
-use crate::line::Line;
-use crate::manager_message::ManagerMessage;
 use crate::request::payload_of;
 
 /// How long an order waits for the next event. It is far below the time for which a scatter waits for answers.
@@ -65,7 +63,7 @@ impl KeptEvents {
     pub(crate) fn ordered(
         &mut self,
         now: Time,
-        jobs: &dyn JobsHere,
+        jobs: &JobTable,
         order: ScatterId,
         job: &JobRef,
         from: Option<u64>,
@@ -112,7 +110,7 @@ impl KeptEvents {
     }
 
     /// Takes events that the root manager of a job here reports. A new daemon gets all events again.
-    pub(crate) fn reported(&mut self, jobs: &dyn JobsHere, job: &JobId, events: Vec<JobEvent>) {
+    pub(crate) fn reported(&mut self, jobs: &JobTable, job: &JobId, events: Vec<JobEvent>) {
         if jobs.root(job).is_none() || (!self.kept.contains_key(job) && !self.make_room()) {
             return;
         }
@@ -125,7 +123,7 @@ impl KeptEvents {
     }
 
     /// Asks managers for their events, answers orders, and drops old events.
-    pub(crate) fn serve(&mut self, now: Time, jobs: &dyn JobsHere) -> Vec<Effect> {
+    pub(crate) fn serve(&mut self, now: Time, jobs: &JobTable) -> Vec<Effect> {
         let mut effects = Vec::new();
         for (id, kept) in &mut self.kept {
             let root = jobs.root(id);
@@ -288,7 +286,7 @@ mod tests {
 
     #[test]
     fn an_unknown_job_has_no_events_and_a_job_that_died_fails_until_it_is_forgotten() {
-        let jobs = SomeJobs::default();
+        let SomeJobs { table: jobs, .. } = SomeJobs::default();
         let id = JobRef::Id("1@h1".parse().unwrap());
         let mut kept = KeptEvents::default();
         let now = Time::ZERO;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use mpd_jobtable::{Line, ManagerMessage};
 use mpd_ring::{Input, MAX_PAYLOAD, RequestId, Ring};
 use mpd_sansio::Time;
 use mpd_wire::job::ManagerEnd;
@@ -11,9 +12,7 @@ use mpd_wire::message::{Launch, ManagerOrder, OrderAnswer, Payload, Phase, RingO
 use mpd_wire::{DaemonName, JobId};
 
 use crate::effect::Effect;
-use crate::line::Line;
 use crate::loads::Loads;
-use crate::manager_message::ManagerMessage;
 use crate::placement;
 use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
 use crate::spawns::{Spawn, manager_messages_of_missing};

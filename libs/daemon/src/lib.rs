@@ -8,7 +8,7 @@
 //! **Users.** The daemon (`mpd/src/daemon`), and the simulator of daemons.
 //!
 //! **Must not know.** Descriptors, files, processes and clocks. The table of jobs is lent to each call, for reading
-//! ([`JobsHere`]). Answers of the kernel come as [`Facts`], with a call or with an input.
+//! ([`mpd_jobtable::JobTable`]). Answers of the kernel come as [`Facts`], with a call or with an input.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -20,17 +20,13 @@ mod effect;
 mod followers;
 mod hosts;
 mod input;
-mod jobs_here;
 mod journal;
 mod keep;
 mod kept_events;
 mod launch;
 mod lease;
-mod line;
-pub mod listing;
 mod loads;
 mod local_names;
-mod manager_message;
 mod meetings;
 mod names;
 mod node;
@@ -53,12 +49,9 @@ pub use address::Foreign;
 pub use allocations::{HookEnd, SlotsImage};
 pub use demand::Demand;
 pub use input::Input;
-pub use jobs_here::{JobsHere, Marked, Root};
 pub use launch::{Announcement, TooLarge};
 pub use lease::{First, LeaseTerms};
-pub use line::{Level, Line};
 pub use local_names::{LocalNames, NameRequest};
-pub use manager_message::ManagerMessage;
 pub use meetings::MeetingRequest;
 pub use node::{Facts, Membership, Node, Turn};
 pub use output::{HookId, Output};

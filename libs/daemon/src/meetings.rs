@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use mpd_jobtable::{JobTable, ManagerMessage, Marked};
 use mpd_ring::{Input, RequestId, Ring};
 use mpd_wire::message::{
     Answer, MAX_PASSED, ManagerOrder, MeetingAnswer, MeetingOperation, OrderAnswer, Payload,
@@ -13,8 +14,6 @@ use mpd_wire::message::{
 use mpd_wire::{DaemonName, JobId};
 
 use crate::effect::Effect;
-use crate::jobs_here::{JobsHere, Marked};
-use crate::manager_message::ManagerMessage;
 use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
 use crate::roots::is_unregistered;
 
@@ -126,7 +125,7 @@ impl Meetings {
     /// Why the order is refused, for the log.
     pub(crate) fn carry_out(
         &self,
-        jobs: &dyn JobsHere,
+        jobs: &JobTable,
         origin: &DaemonName,
         order: RingOrder,
     ) -> Result<(OrderAnswer, Option<ManagerMessage>), String> {
@@ -208,7 +207,7 @@ fn passed(gathered: &Gathered) -> MeetingAnswer {
 }
 
 fn pass(
-    jobs: &dyn JobsHere,
+    jobs: &JobTable,
     from: JobId,
     to: JobId,
     payload: Payload,
@@ -229,6 +228,7 @@ fn pass(
 #[cfg(test)]
 mod tests {
     use mpd_ring::RequestId;
+    use mpd_wire::job::{JobKey, namespace_mark};
 
     use super::*;
     use crate::tests::SomeJobs;
@@ -286,15 +286,19 @@ mod tests {
     #[test]
     fn a_job_whose_manager_has_not_registered_yet_may_be_the_one_that_is_looked_for() {
         let job: JobId = "7@h1".parse().unwrap();
-        let find = |marked: Marked| {
-            let jobs = SomeJobs { marked: Some(marked), ..SomeJobs::default() };
-            let order = RingOrder::FindJob { mark: "1f".into(), uid: UID };
-            Meetings::new(UID).carry_out(&jobs, &name("h2"), order).unwrap().0
+        let key = [3; 32];
+        let find = |jobs: &SomeJobs| {
+            let mark = namespace_mark(&JobKey::from_bytes(key).pmix_secret());
+            let order = RingOrder::FindJob { mark, uid: UID };
+            Meetings::new(UID).carry_out(&jobs.table, &name("h2"), order).unwrap().0
         };
-        let unsure = find(Marked::Unregistered(job.clone()));
-        assert!(matches!(unsure, OrderAnswer::Failed { .. }), "{unsure:?}");
-        assert_eq!(find(Marked::Job(job.clone())), OrderAnswer::Found { job });
-        assert_eq!(find(Marked::None), OrderAnswer::NoSuchJob);
+        let mut jobs = SomeJobs::default();
+        assert_eq!(find(&jobs), OrderAnswer::NoSuchJob);
+        jobs.find(&job);
+        assert!(matches!(find(&jobs), OrderAnswer::Failed { .. }));
+        let other: JobId = "8@h1".parse().unwrap();
+        jobs.start_root(&other, key);
+        assert_eq!(find(&jobs), OrderAnswer::Found { job: other });
     }
 
     #[test]
@@ -308,7 +312,7 @@ mod tests {
             payload: Payload::from(&b"x"[..]),
         };
         let find = |uid| RingOrder::FindJob { mark: "1f".into(), uid };
-        let carry_out = |order| Meetings::new(UID).carry_out(&jobs, &me, order);
+        let carry_out = |order| Meetings::new(UID).carry_out(&jobs.table, &me, order);
         let nothing = |order| matches!(carry_out(order), Ok((OrderAnswer::NoSuchJob, None)));
         assert!(nothing(find(uid)) && nothing(pass("3@h2", uid)));
         for refused in [find(uid + 1), pass("3@h2", uid + 1), pass("3@h3", uid)] {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mpd_jobtable::{Line, ManagerMessage};
 use mpd_ring::{Input, Publication, RequestId, Ring, UNPUBLISHED};
 use mpd_sansio::Time;
 use mpd_wire::JobId;
@@ -11,9 +12,7 @@ use mpd_wire::names::{Claim, Hold, NameKey, Refusal};
 use mpd_events::RefusedNames;
 
 use crate::effect::Effect;
-use crate::line::Line;
 use crate::local_names::{NameRequest, Refusals};
-use crate::manager_message::ManagerMessage;
 use crate::request::{Numbers, Requester, payload_of};
 
 /// Requests under way, and jobs whose names are removed at their end.

@@ -21,6 +21,7 @@ mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 
+use mpd_jobtable::{JobTable, Line, ManagerMessage};
 use mpd_ring::{Event, Input as RingInput, Output as RingOutput, RequestId, Ring};
 use mpd_sansio::{Pump, Time};
 use mpd_wire::job::JobSpec;
@@ -35,14 +36,11 @@ use crate::effect::Effect;
 use crate::followers::Followers;
 use crate::hosts::Hosts;
 use crate::input::Input;
-use crate::jobs_here::JobsHere;
 use crate::journal::Journal;
 use crate::keep::Keep;
 use crate::kept_events::KeptEvents;
 use crate::launch::Launches;
 use crate::lease::{Lease, LeaseTerms};
-use crate::line::Line;
-use crate::manager_message::ManagerMessage;
 use crate::meetings::Meetings;
 use crate::names::Naming;
 use crate::output::Output;
@@ -59,7 +57,7 @@ pub struct Turn<'a> {
     /// The time of day, in microseconds since 1970.
     pub wall_us: u64,
     /// The jobs of this host.
-    pub jobs: &'a dyn JobsHere,
+    pub jobs: &'a JobTable,
 }
 
 /// What the node knows of its process and its host.

@@ -1,5 +1,6 @@
 //! Orders of other members: what they do here, and their answers.
 
+use mpd_jobtable::{JobTable, Line, ManagerMessage};
 use mpd_ring::{Input as RingInput, Sender};
 use mpd_wire::JobId;
 use mpd_wire::job::ManagerEnd;
@@ -9,9 +10,6 @@ use mpd_wire::message::{
 };
 
 use crate::effect::Farewell;
-use crate::jobs_here::JobsHere;
-use crate::line::Line;
-use crate::manager_message::ManagerMessage;
 use crate::node::{Node, Turn};
 use crate::output::Output;
 use crate::request::{payload_of, read_payload};
@@ -100,7 +98,7 @@ impl Node {
     /// alone.
     fn manager_ended(
         &mut self,
-        jobs: &dyn JobsHere,
+        jobs: &JobTable,
         sender: Option<&Sender>,
         job: JobId,
         end: ManagerEnd,
@@ -194,7 +192,7 @@ impl Node {
     }
 
     /// Sends an order to the root managers of a job here.
-    fn order_roots(&mut self, jobs: &dyn JobsHere, job: &JobRef, order: &JobOrder) -> OrderAnswer {
+    fn order_roots(&mut self, jobs: &JobTable, job: &JobRef, order: &JobOrder) -> OrderAnswer {
         match roots::manager_messages(jobs, job, order) {
             Ok(manager_messages) => {
                 for message in manager_messages {

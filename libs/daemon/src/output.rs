@@ -1,12 +1,10 @@
 //! What the process does for the node.
 
 use mpd_alloc::data::{AllocRequest, Strings};
+use mpd_jobtable::{Line, ManagerMessage};
 use mpd_ring::{Connect, LinkId, Token};
 use mpd_wire::message::{ConsoleReply, Launch, RingMessage, ScatterId};
 use mpd_wire::{Address, DaemonName};
-
-use crate::line::Line;
-use crate::manager_message::ManagerMessage;
 
 /// A run of the hook of a site's scheduler. No number is used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,14 +1,11 @@
 //! Orders to the root managers of a job, and the reasons to refuse them. Pure.
 
 use mpd_job::manager::refusal_to_retire;
+use mpd_jobtable::{JobTable, Line, ManagerMessage, Root};
 use mpd_stdio::feed::TooManyRanges;
 use mpd_stdio::input::MAX_RANKS;
 use mpd_wire::message::{JobOrder, JobRef, ManagerOrder, OrderAnswer};
 use mpd_wire::{JobId, RankSet};
-
-use crate::jobs_here::{JobsHere, Root};
-use crate::line::Line;
-use crate::manager_message::ManagerMessage;
 
 /// Why an order goes to no root manager here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +31,7 @@ impl From<NoRoot> for OrderAnswer {
 /// # Errors
 /// [`NoRoot`]
 pub fn manager_messages(
-    jobs: &dyn JobsHere,
+    jobs: &JobTable,
     meant: &JobRef,
     order: &JobOrder,
 ) -> Result<Vec<ManagerMessage>, NoRoot> {

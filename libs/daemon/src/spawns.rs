@@ -1,10 +1,10 @@
 //! Requests of root managers about processes that their ranks spawn, and the answers of a daemon without a ring.
 
+use mpd_jobtable::ManagerMessage;
 use mpd_wire::job::{SpawnPlacement, SpawnPolicy};
 use mpd_wire::message::{Launch, ManagerOrder};
 use mpd_wire::{DaemonName, Instance, JobId};
 
-use crate::manager_message::ManagerMessage;
 use crate::placement;
 
 /// Hosts in one order to a manager. Their problems fit one frame.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mpd_jobtable::Line;
 use mpd_ring::{Event, Input, Ring};
 use mpd_sansio::Time;
 use mpd_wire::message::RingOrder;
@@ -10,7 +11,6 @@ use mpd_wire::{Address, DaemonName, Standing};
 use crate::effect::{Effect, Farewell};
 use crate::keep::Keep;
 use crate::lease::{First, Lease};
-use crate::line::Line;
 use crate::output::Output;
 use crate::request::{Numbers, Requester, payload_of};
 use crate::saved::Saved;

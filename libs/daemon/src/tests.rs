@@ -2,21 +2,25 @@
 
 use std::time::Duration;
 
+use mpd_jobtable::{
+    Answer as TableAnswer, Beginning, Given, Input as TableInput, JobTable, Output as TableOutput,
+    Question, RecordState,
+};
+use mpd_leftovers::record::JobRecord;
 use mpd_ring::{
     Event, Input, Publication, RequestId, Ring, RingConfig, Rules, Timing, UNPUBLISHED,
 };
 use mpd_sansio::{Machine as _, Time};
 use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey, ManagerEnd};
 use mpd_wire::message::{
-    Answer, ConsoleReply, JobPart, JobRef, Launch, ManagerOrder, NameAnswer, NameOperation,
-    OrderAnswer, RingOrder, RingRequest,
+    Answer, ConsoleReply, HostLimits, Launch, ManagerOrder, NameAnswer, NameOperation, OrderAnswer,
+    RingOrder, RingRequest,
 };
 use mpd_wire::names::{Claim, Hold, Lock, NameKey, SALT};
-use mpd_wire::{Address, DaemonName, JobId, RankSet, Record, Standing};
+use mpd_wire::{Address, DaemonName, JobId, Pid, RankSet, Record, Standing};
 
 use crate::consoles::Consoles;
 use crate::effect::{Effect, Farewell};
-use crate::jobs_here::{JobsHere, Marked, Root};
 use crate::launch::{Announcement, Launches};
 use crate::local_names::NameRequest;
 use crate::names::Naming;
@@ -74,60 +78,60 @@ pub(crate) fn record() -> Record {
     }
 }
 
-/// Jobs of this host.
-#[derive(Debug, Default)]
+/// The table of jobs of a host h1, on which every manager starts.
+#[derive(Debug)]
 pub(crate) struct SomeJobs {
-    pub(crate) roots: Vec<Root>,
-    pub(crate) branches: Vec<JobId>,
-    pub(crate) unregistered: Option<JobId>,
-    /// The answer to every mark.
-    pub(crate) marked: Option<Marked>,
+    pub(crate) table: JobTable,
+    last: i32,
 }
 
-impl JobsHere for SomeJobs {
-    fn count(&self) -> u32 {
-        u32::try_from(self.roots.len() + self.branches.len()).unwrap()
+impl Default for SomeJobs {
+    fn default() -> Self {
+        let beginning = Beginning {
+            name: "h1".to_owned(),
+            instance: mpd_wire::Instance::from_bytes([1; 16]),
+            host: "h1".to_owned(),
+            user: Some("user".to_owned()),
+            rundir: None,
+            limits: HostLimits::default(),
+            wanted: 0,
+            first: None,
+            inherited: Vec::new(),
+        };
+        Self { table: JobTable::new(beginning, NOW), last: 0 }
+    }
+}
+
+impl SomeJobs {
+    fn give(&mut self, input: TableInput) {
+        self.table.handle(NOW, input);
+        while let Some(output) = self.table.poll_output() {
+            let TableOutput::Ask(question) = output else { continue };
+            let answer = match question {
+                Question::MakeGroup => TableAnswer::Group(None),
+                Question::WriteRecord(_) => TableAnswer::Done(Ok(())),
+                Question::Record(_) => TableAnswer::Record(RecordState::Held),
+                Question::HandOver { .. } => {
+                    self.last += 1;
+                    TableAnswer::Started(Ok(Pid(self.last)))
+                }
+                other => panic!("{other:?}"),
+            };
+            self.table.handle(NOW, TableInput::Answer(answer));
+        }
     }
 
-    fn listing(&self, _: u32) -> (Vec<JobPart>, bool) {
-        (Vec::new(), false)
+    /// The root manager of a job was started here. The key of its links has these bytes.
+    pub(crate) fn start_root(&mut self, job: &JobId, key: [u8; 32]) {
+        let launch = Launch { job: job.clone(), key: JobKey::from_bytes(key), ..launch() };
+        self.give(TableInput::StartRoot(Box::new(launch), Given::default()));
     }
 
-    fn ranks_without_allocation(&self) -> u32 {
-        0
-    }
-
-    fn are_known(&self) -> bool {
-        self.unregistered.is_none()
-    }
-
-    fn is_running(&self, job: &JobId) -> bool {
-        self.root(job).is_some() || self.has_branch(job)
-    }
-
-    fn has_branch(&self, job: &JobId) -> bool {
-        self.branches.contains(job)
-    }
-
-    fn root(&self, job: &JobId) -> Option<bool> {
-        self.roots.iter().find(|root| root.job == *job).map(|root| root.connected)
-    }
-
-    fn roots(&self, meant: &JobRef) -> Vec<Root> {
-        self.roots.iter().filter(|root| meant.means(&root.job, None)).cloned().collect()
-    }
-
-    fn connected_roots(&self) -> Vec<JobId> {
-        let connected = self.roots.iter().filter(|root| root.connected);
-        connected.map(|root| root.job.clone()).collect()
-    }
-
-    fn unregistered_root(&self) -> Option<JobId> {
-        self.unregistered.clone()
-    }
-
-    fn find_by_mark(&self, _: &str) -> Marked {
-        self.marked.clone().unwrap_or(Marked::None)
+    /// An earlier daemon has left the record of a job, whose root manager lives.
+    pub(crate) fn find(&mut self, job: &JobId) {
+        let (job, cookie) = (job.clone(), Cookie::from_bytes([1; 16]));
+        let record = JobRecord { job, cookie, tree_index: 0, cgroup: None };
+        self.give(TableInput::Found(vec![record]));
     }
 }
 

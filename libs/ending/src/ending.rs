@@ -6,14 +6,13 @@ use std::time::Duration;
 use mpd_leftovers as leftovers;
 use mpd_leftovers::{Before, FileId, Known, Reading};
 use mpd_sansio::{Time, Timers, UNDRAINED};
-use mpd_wire::Rank;
+use mpd_wire::{Pid, Rank};
 
 use crate::errand::{Due, Errand, Waiting};
 use crate::input::{Answer, Input};
 use crate::named::Named;
 use crate::noted::Noted;
 use crate::output::{Output, Question};
-use crate::pid::Pid;
 use crate::shm::ShmWatch;
 use crate::still::Still;
 

@@ -6,10 +6,9 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use mpd_sansio::Time;
-use mpd_wire::Rank;
+use mpd_wire::{Pid, Rank};
 
 use crate::output::FileKind;
-use crate::pid::Pid;
 use crate::signal_target::SignalTarget;
 
 /// A pending action.

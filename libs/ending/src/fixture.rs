@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use mpd_leftovers::{FileId, Lifetime, Reading};
 use mpd_sansio::Time;
-use mpd_wire::Rank;
+use mpd_wire::{Pid, Rank};
 
 use crate::ending::{Beginning, Ending};
 use crate::input::{Answer, Input, Killing};
 use crate::output::{Output, Question};
-use crate::pid::Pid;
 use crate::shm::ShmFile;
 use crate::signals::SIGKILL;
 

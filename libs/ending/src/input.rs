@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use mpd_leftovers::Lifetime;
 use mpd_leftovers::Reading;
 use mpd_leftovers::record::Registered;
-use mpd_wire::Rank;
+use mpd_wire::{Pid, Rank};
 
-use crate::pid::Pid;
 use crate::shm::{ShmFile, User};
 use crate::signal_target::SignalTarget;
 

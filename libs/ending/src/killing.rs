@@ -5,13 +5,13 @@ use std::mem;
 use std::time::Duration;
 
 use mpd_sansio::Time;
+use mpd_wire::Pid;
 use mpd_wire::message::Phase;
 
 use crate::ending::{Ending, Helper, Step, Timer, after};
 use crate::errand::{Due, Errand, Purpose, Waiting};
 use crate::input::{Answer, Killing};
 use crate::output::{Output, Question};
-use crate::pid::Pid;
 use crate::signal_target::SignalTarget;
 use crate::signals::{SIGCONT, SIGKILL, asks_to_end, is_terminating};
 use crate::still::{Progress, Still, Wanted};

@@ -58,7 +58,6 @@ mod killing;
 mod named;
 mod noted;
 mod output;
-mod pid;
 mod shm;
 mod signal_target;
 mod signals;
@@ -70,7 +69,8 @@ mod text;
 pub use ending::{Beginning, Ending};
 pub use input::{Answer, Completeness, Input, Killing};
 pub use output::{FileKind, Output, Question};
-pub use pid::Pid;
+
+pub use mpd_wire::Pid;
 pub use shm::{ShmFile, Sorted, User, named_files, sort};
 pub use signal_target::SignalTarget;
 pub use text::{Level, Line, names_of};

@@ -6,9 +6,9 @@ use std::mem;
 use mpd_leftovers as leftovers;
 use mpd_leftovers::record::{Note, Registered};
 use mpd_leftovers::{Known, Lifetime};
+use mpd_wire::Pid;
 
 use crate::output::Output;
-use crate::pid::Pid;
 
 /// The notes of the job.
 #[derive(Debug, Default)]

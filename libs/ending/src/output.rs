@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use mpd_leftovers::FileId;
 use mpd_leftovers::record::{Note, Registered};
-use mpd_wire::Rank;
 use mpd_wire::message::Phase;
+use mpd_wire::{Pid, Rank};
 
-use crate::pid::Pid;
 use crate::signal_target::SignalTarget;
 use crate::text::Line;
 

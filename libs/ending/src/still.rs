@@ -10,9 +10,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 
+use mpd_wire::Pid;
+
 use crate::input::Answer;
 use crate::output::Question;
-use crate::pid::Pid;
 use crate::signal_target::SignalTarget;
 
 /// Only every so many looks ask in `/proc` for children that the kernel does not report as still: other processes may

@@ -7,13 +7,12 @@ use mpd_leftovers as leftovers;
 use mpd_leftovers::record::{Note, Registered};
 use mpd_sansio::Time;
 use mpd_wire::message::Phase;
-use mpd_wire::{Rank, RankSet};
+use mpd_wire::{Pid, Rank, RankSet};
 
 use crate::ending::Beginning;
 use crate::fixture::{Host, Process};
 use crate::input::{Completeness, Input};
 use crate::output::{FileKind, Output, Question};
-use crate::pid::Pid;
 use crate::shm::User;
 use crate::signal_target::SignalTarget;
 use crate::signals::{SIGKILL, SIGTERM};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::pid::Pid;
+use mpd_wire::Pid;
 
 /// Most processes in a message.
 const MAX_NAMED: usize = 8;

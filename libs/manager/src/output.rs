@@ -1,11 +1,11 @@
 //! What the owners of a manager perform.
 
 use mpd_clients as clients;
-use mpd_ending::{self as ending, Pid};
+use mpd_ending as ending;
 use mpd_job::manager::LinkEnd;
 use mpd_wire::job::{LabelFormat, Parts, World};
 use mpd_wire::message::{Down, JobNews, ManagerReport, Preload, TreeKind, Up};
-use mpd_wire::{Rank, RankSet, Stream};
+use mpd_wire::{Pid, Rank, RankSet, Stream};
 
 pub use mpd_clients::Level;
 

@@ -1,34 +1,27 @@
-//! Consoles that find a private ring by its socket in the run directory: the requests that they may send, and the
-//! end of their debuggers with the job.
+//! Consoles that find a private ring by its socket in the run directory, and the requests that they may send.
 
-use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use mpd_daemon::ManagerMessage;
 use mpd_io::ring::private_socket::Listed;
 use mpd_sansio::Time;
-use mpd_wire::JobId;
 use mpd_wire::job::JobSpec;
-use mpd_wire::message::{ManagerOrder, Opening, RingRequest};
+use mpd_wire::message::{Opening, RingRequest};
 
 use crate::daemon::acceptor::Acceptor;
-use crate::daemon::jobs::Jobs;
 
 /// The answer to any other request of a guest.
 pub(super) const REFUSAL: &str = "this daemon runs the job of one mpirun: it lists and follows that job, \
                        carries out orders to it, prints its state, and runs debuggers of it, and nothing else";
 
-/// The socket of a private ring for consoles, and the debuggers that consoles started.
+/// The socket of a private ring for consoles.
 #[derive(Debug)]
 pub(super) struct Guests {
     /// The process id of the mpirun that the ring is for.
     owner: u32,
     listed: Option<Listed>,
     acceptor: Acceptor,
-    /// Debuggers that were ordered to end.
-    killed: BTreeSet<JobId>,
 }
 
 impl Guests {
@@ -43,7 +36,12 @@ impl Guests {
         let mut acceptor = Acceptor::new("guest");
         // An event reports the first connection.
         acceptor.mark_idle();
-        Self { owner, listed, acceptor, killed: BTreeSet::new() }
+        Self { owner, listed, acceptor }
+    }
+
+    /// The process id of the mpirun that the ring is for.
+    pub(super) const fn owner(&self) -> u32 {
+        self.owner
     }
 
     /// Whether consoles can find the ring.
@@ -68,15 +66,6 @@ impl Guests {
     pub(super) fn next(&mut self, now: Time) -> Option<UnixStream> {
         let listener = self.listed.as_ref()?.listener();
         self.acceptor.next(now, || listener.accept()).map(|(stream, _)| stream)
-    }
-
-    /// Messages to the managers of debuggers that end them, once their target job has ended.
-    pub(super) fn kill_debuggers(&mut self, jobs: &Jobs) -> Vec<ManagerMessage> {
-        let left = jobs.other_jobs_than(self.owner);
-        let running: Vec<JobId> =
-            left.into_iter().filter(|job| self.killed.insert(job.clone())).collect();
-        let end = |job| ManagerMessage::new(job, ManagerOrder::Kill);
-        running.into_iter().map(end).collect()
     }
 }
 

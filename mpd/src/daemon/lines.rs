@@ -1,6 +1,6 @@
 //! Writes lines of the log that pure code decides.
 
-use mpd_daemon::{Level, Line};
+use mpd_jobtable::{Level, Line};
 
 /// Writes a line of the log.
 pub(crate) fn write(line: &Line) {

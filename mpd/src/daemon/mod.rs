@@ -17,7 +17,6 @@ mod peers;
 mod ready;
 mod ringless;
 mod search;
-mod states;
 pub(crate) mod status;
 mod submission;
 
@@ -31,23 +30,24 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use mpd_daemon::{Announcement, Demand, Input, JobsHere as _, LocalNames, ManagerMessage, Plan};
+use mpd_daemon::{Announcement, Demand, Input, LocalNames, Plan};
 use mpd_io::adopt_inherited;
 use mpd_io::clock::{Clock, wall};
 use mpd_io::host::cpus;
 use mpd_io::host::random;
 use mpd_io::network::conn::Conn;
+use mpd_io::process::identity::number_of;
 use mpd_io::process::oom;
 use mpd_io::process::pidfd::Pidfd;
 use mpd_io::process::priority;
 use mpd_io::process::signals::Signals;
 use mpd_io::process::tree;
 use mpd_io::ring::rundir::RunDir;
+use mpd_jobtable::{Beginning, Event as JobEvent, Input as JobInput, ManagerMessage};
 use mpd_sansio::Time;
 use mpd_wire::job::Notice;
 use mpd_wire::message::{
-    ConsoleReply, HostLimits, JobRef, ManagerOrder, ManagerReport, MeetingAnswer, Phase,
-    RingRequest, Span,
+    ConsoleReply, HostLimits, ManagerOrder, ManagerReport, MeetingAnswer, Phase, RingRequest, Span,
 };
 use mpd_wire::{Instance, JobId};
 use nix::sys::signal::Signal;
@@ -57,12 +57,11 @@ use crate::cli::Cli;
 use crate::daemon::acceptor::{Acceptor, PER_TURN};
 use crate::daemon::agent::Agent;
 use crate::daemon::guests::Guests;
-use crate::daemon::jobs::{Jobs, Waiting, first_manager};
+use crate::daemon::jobs::{Jobs, first_manager};
 use crate::daemon::listening::{Leftover, Listening};
 use crate::daemon::membership::{Membership, Turn};
 use crate::daemon::peers::{Event, Peers};
 use crate::daemon::ready::Ready;
-use crate::daemon::states::States;
 use crate::daemon::submission::Submission;
 use crate::limits;
 
@@ -118,7 +117,6 @@ struct Daemon {
     membership: Option<Membership>,
     /// The published names in a private ring of one.
     names: LocalNames,
-    states: States,
     /// Signals may be waiting.
     signalled: bool,
     ending: bool,
@@ -160,12 +158,11 @@ impl Daemon {
         let entries = search::entries(cli, &mut signals)?;
         let clock = Clock::start();
         let kept = serving.is_some().then(|| rundir.clone());
-        let waiting = first.map_or_else(|| Waiting::new(waiting, clock.now()), Waiting::of_one_job);
         let instance = membership::new_instance()?;
-        let of_jobs = Instance::from_bytes(*instance.as_bytes());
-        let mut jobs = Jobs::new((&name, of_jobs), &host, kept, waiting);
-        jobs.set_limits(HostLimits { gpus: cli.gpus, max: cli.max_slots });
-        jobs.inherit(inherited);
+        let inherited = inherited.into_iter().map(number_of).collect();
+        let of_jobs = begin_table(cli, &name, host, Instance::from_bytes(*instance.as_bytes()));
+        let of_jobs = Beginning { wanted: waiting, inherited, ..of_jobs };
+        let mut jobs = Jobs::new(of_jobs, kept, first, clock);
         let mut peers = Peers::new(limits::descriptor_limit());
         let mut membership = None;
         if let Some(listening) = &serving {
@@ -195,7 +192,6 @@ impl Daemon {
             jobs,
             membership,
             names: LocalNames::default(),
-            states: States::default(),
             signalled: false,
             ending: false,
         })
@@ -210,6 +206,7 @@ impl Daemon {
             self.serve_peers();
             self.look_for_silent();
             self.jobs.turn(self.clock.now());
+            self.route_jobs(self.clock.now());
             self.ring_turn(ready)?;
             self.send_to_managers();
             if self.is_over() {
@@ -235,13 +232,14 @@ impl Daemon {
     /// Ends the jobs here, and waits for the end of their managers.
     fn end_jobs(&mut self) {
         let deadline = self.clock.now() + LAST_JOBS;
-        self.jobs.terminate();
-        while !self.jobs.is_idle() && self.clock.now() < deadline {
-            let next = self.jobs.next_deadline().map_or(deadline, |at| at.min(deadline));
+        self.jobs.give(self.clock.now(), JobInput::Terminate);
+        while !self.jobs.table().is_idle() && self.clock.now() < deadline {
+            let next = self.jobs.table().poll_timeout().map_or(deadline, |at| at.min(deadline));
             self.signals.wait(self.clock.until(next));
             self.signalled = true;
             self.take_signals();
             self.jobs.turn(self.clock.now());
+            self.route_jobs(self.clock.now());
         }
     }
 
@@ -315,14 +313,13 @@ impl Daemon {
             let (registry, now) = (self.poll.registry(), self.clock.now());
             if let Err(e) = self.peers.add_manager(registry, job.clone(), conn, now) {
                 log::error!("cannot watch the connection of the manager of job {job}: {e}");
-                self.jobs.manager_closed(&job);
+                self.give(JobInput::ManagerClosed(job), now);
             }
         }
-        if let (Some(guests), false) = (&mut self.guests, self.peers.has_owner()) {
-            for manager_message in guests.kill_debuggers(&self.jobs) {
-                self.peers.send_to_manager(manager_message);
-            }
+        if let (Some(guests), false) = (&self.guests, self.peers.has_owner()) {
+            self.give(JobInput::OwnerGone(guests.owner()), self.clock.now());
         }
+        self.route_jobs(self.clock.now());
         let manager_messages =
             std::iter::from_fn(|| self.membership.as_mut()?.next_manager_message());
         manager_messages.for_each(|(message, link)| self.peers.send_with_link(message, link));
@@ -333,7 +330,7 @@ impl Daemon {
     fn is_needed(&self) -> bool {
         let is_of_site = self.listening.as_ref().is_some_and(Listening::is_of_site);
         let has_console = is_of_site && self.peers.has_consoles();
-        !self.ending && (self.peers.has_owner() || has_console || !self.jobs.is_idle())
+        !self.ending && (self.peers.has_owner() || has_console || !self.jobs.table().is_idle())
     }
 
     fn wait(&self) -> Option<Duration> {
@@ -351,7 +348,7 @@ impl Daemon {
         let resting = acceptors().any(Acceptor::is_resting);
         let deadlines = [
             self.peers.next_deadline(),
-            self.jobs.next_deadline(),
+            self.jobs.table().poll_timeout(),
             membership.and_then(Membership::next_deadline),
         ];
         deadlines
@@ -395,21 +392,15 @@ impl Daemon {
     }
 
     fn reap(&mut self, now: Time) {
-        while let Some((job, end)) = self.jobs.reap(now) {
-            let (events, is_unread) = self.peers.last_reports(&job);
-            for event in events {
-                self.route(event, now);
-            }
-            if let Some(demand) = self.jobs.manager_died(&job, (is_unread, end), now) {
-                self.serve_manager(demand, now);
-            }
+        while self.jobs.reap(now) {
+            self.route_jobs(now);
         }
     }
 
     /// Reads what managers have sent that seem to be silent. This process may have been stopped meanwhile.
     fn look_for_silent(&mut self) {
         let now = self.clock.now();
-        for job in self.jobs.silent(now) {
+        for job in self.jobs.table().silent(now) {
             for event in self.peers.reports(&job) {
                 self.route(event, now);
             }
@@ -427,46 +418,81 @@ impl Daemon {
     /// Routes an event of a connection to its owner.
     fn route(&mut self, event: Event, now: Time) {
         match event {
-            Event::Report { job, report: ManagerReport::State { request, text, more } } => {
-                if let Some(console) = self.states.take(&job, request, more) {
-                    let reply = ConsoleReply::State { text, more };
-                    self.peers.answer(console, &reply, !more, now);
-                }
-            }
-            Event::Report { job, report: ManagerReport::Events { events } } => {
-                self.tell_node(Input::Events { job, events }, now);
-            }
-            Event::Report { job, report } => {
-                if let Some(demand) = self.jobs.report(job, report, now) {
-                    self.serve_manager(demand, now);
-                }
-            }
-            Event::ManagerClosed { job } => self.lose_manager(&job, now),
+            Event::Report { job, report } => self.give(JobInput::Reported { job, report }, now),
+            Event::ManagerClosed { job } => self.give(JobInput::ManagerClosed(job), now),
             Event::Registers { manager, opening, pid } => {
-                let adopted = self.jobs.adopt(opening, pid);
-                let cancelled = adopted.clone().ok().filter(|job| self.is_cancelled(job));
-                self.peers.registered(manager, adopted);
-                if let Some(job) = cancelled {
-                    self.peers.send_to_manager(ManagerMessage::new(job, ManagerOrder::Kill));
-                }
+                let pid = mpd_wire::Pid(pid);
+                self.give(JobInput::Registers { connection: manager, opening, pid }, now);
             }
             Event::Status { console } => {
-                self.peers.answer(console, &self.jobs.status(), true, now);
+                let reply = self.jobs.table().status(std::process::id());
+                self.peers.answer(console, &reply, true, now);
             }
             Event::Asks { console, request } => self.ask(console, request, now),
             Event::Submits { console, process, submission } => {
                 self.submit(console, process, &submission, now);
             }
             Event::Gone { console } => {
-                self.states.forget_console(console);
+                self.give(JobInput::ConsoleGone(console), now);
                 self.tell_node(Input::ConsoleGone(console), now);
+            }
+        }
+    }
+
+    /// Gives the table of jobs an input, and routes what follows.
+    fn give(&mut self, input: JobInput, now: Time) {
+        self.jobs.give(now, input);
+        self.route_jobs(now);
+    }
+
+    /// Routes the events of the table of jobs to their owners.
+    fn route_jobs(&mut self, now: Time) {
+        while let Some(event) = self.jobs.next_event() {
+            self.route_of_jobs(event, now);
+        }
+    }
+
+    fn route_of_jobs(&mut self, event: JobEvent, now: Time) {
+        match event {
+            // Its caller takes it.
+            JobEvent::Started(_) => {}
+            JobEvent::ToManager(message) => self.peers.send_to_manager(message),
+            JobEvent::Answer { console, reply, is_last } => {
+                self.peers.answer(console, &reply, is_last, now);
+            }
+            JobEvent::Registered { connection, result } => {
+                let cancelled = result.clone().ok().filter(|job| self.is_cancelled(job));
+                self.peers.registered(connection, result);
+                if let Some(job) = cancelled {
+                    self.peers.send_to_manager(ManagerMessage::new(job, ManagerOrder::Kill));
+                }
+            }
+            JobEvent::Reported { job, report: ManagerReport::Events { events } } => {
+                self.tell_node(Input::Events { job, events }, now);
+            }
+            JobEvent::Reported { job, report } => {
+                let bytes = || random::bytes().map_err(|error| error.to_string());
+                if let Some(demand) = Demand::of(job, report, bytes) {
+                    self.serve_manager(demand, now);
+                }
+            }
+            JobEvent::Cancelled(job) => self.serve_manager(Demand::Cancel(job), now),
+            JobEvent::ManagerEnded { job, end } => {
+                self.serve_manager(Demand::ManagerEnded { job, end }, now);
+            }
+            JobEvent::ManagerDied(job) => {
+                let (events, is_unread) = self.peers.last_reports(&job);
+                for event in events {
+                    self.route(event, now);
+                }
+                self.give(JobInput::ManagerGone { job, is_unread }, now);
             }
         }
     }
 
     /// Whether the job was cancelled before its manager here registered.
     fn is_cancelled(&self, job: &JobId) -> bool {
-        self.jobs.has_branch(job)
+        self.jobs.table().has_branch(job)
             && self
                 .membership
                 .as_ref()
@@ -485,7 +511,7 @@ impl Daemon {
                 self.report_all(messages);
             }
             Demand::Spawn(spawn) => {
-                self.report_all(mpd_daemon::answers(self.jobs.name(), spawn, cpus::count));
+                self.report_all(mpd_daemon::answers(self.jobs.table().name(), spawn, cpus::count));
             }
             Demand::Meeting(request) => {
                 self.peers.send_to_manager(request.answered(MeetingAnswer::Gone));
@@ -500,39 +526,15 @@ impl Daemon {
             .for_each(|manager_message| self.peers.send_to_manager(manager_message));
     }
 
-    /// Handles the end of the connection to the manager of a job.
-    fn lose_manager(&mut self, job: &JobId, now: Time) {
-        self.jobs.manager_closed(job);
-        for console in self.states.lose_manager(job) {
-            let problem =
-                format!("job {job} has ended, or its manager is not connected to a daemon now");
-            self.peers.answer(console, &ConsoleReply::Refused { problem }, true, now);
-        }
-    }
-
-    /// Handles a console's request for the state of the manager of a job.
-    fn ask_state(&mut self, console: usize, job: &JobRef, now: Time) {
-        let asked = self.jobs.manager_of(job).and_then(|job| {
-            let problem = || "too many consoles wait for a state; try again".to_owned();
-            self.states.ask(console, job).ok_or_else(problem)
-        });
-        match asked {
-            Ok(message) => self.peers.send_to_manager(message),
-            Err(problem) => {
-                self.peers.answer(console, &ConsoleReply::Refused { problem }, true, now);
-            }
-        }
-    }
-
     /// Handles a console's request about the ring.
     fn ask(&mut self, console: usize, request: RingRequest, now: Time) {
-        if let RingRequest::State { job: Some(job) } = &request {
-            return self.ask_state(console, job, now);
+        if let RingRequest::State { job: Some(job) } = request {
+            return self.give(JobInput::StateAsked { console, job }, now);
         }
         if let Some(membership) = &mut self.membership {
             return membership.handle(&self.jobs, now, Input::Asked { console, request });
         }
-        let (replies, manager_messages) = ringless::answer(&self.jobs, request);
+        let (replies, manager_messages) = ringless::answer(&mut self.jobs, request);
         for (at, reply) in replies.iter().enumerate() {
             self.peers.answer(console, reply, at + 1 == replies.len(), now);
         }
@@ -561,7 +563,7 @@ impl Daemon {
         now: Time,
     ) -> Result<()> {
         let spec = &submission.spec;
-        let name = self.jobs.name();
+        let name = self.jobs.table().name();
         let began_us = wall();
         let first = || Ok::<_, io::Error>(Instance::from_bytes(random::bytes()?));
         let Plan { host_slices, mut notices, universe } = match &self.membership {
@@ -572,13 +574,12 @@ impl Daemon {
         let took_us = wall().saturating_sub(began_us);
         let placement = Span { phase: Phase::Placement, rank: None, began_us, took_us };
         notices.extend(submission.notice.clone().map(Notice::major));
-        let (launch, notice) =
-            self.jobs.plan(self.jobs.new_id(process)?, spec, (host_slices, universe))?;
+        let (launch, notice) = self.jobs.plan(process, spec, (host_slices, universe))?;
         notices.extend(notice);
         let announcement = Announcement::new(&launch, spec.trace)?;
         let spans = spec.trace.then_some(placement).into_iter().collect();
         let console = self.peers.console(console).context("the console is gone")?;
-        self.jobs.start_root(&launch, console, submission, (notices, spans), now)?;
+        self.jobs.start_root(launch, console, submission, (notices, spans), now)?;
         if let (Some(membership), Some(announcement)) = (&mut self.membership, announcement) {
             membership.handle(&self.jobs, now, Input::Announced(announcement));
         }
@@ -619,6 +620,21 @@ impl Daemon {
                 log::warn!("cannot serve a console: {e}");
             }
         }
+    }
+}
+
+/// What the table of jobs knows of this daemon by its arguments and its host.
+fn begin_table(cli: &Cli, name: &str, host: String, instance: Instance) -> Beginning {
+    Beginning {
+        name: name.to_owned(),
+        instance,
+        host,
+        user: None,
+        rundir: None,
+        limits: HostLimits { gpus: cli.gpus, max: cli.max_slots },
+        wanted: 0,
+        first: None,
+        inherited: Vec::new(),
     }
 }
 

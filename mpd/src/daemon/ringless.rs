@@ -1,9 +1,8 @@
 //! Answers for consoles by a daemon without a ring, which knows only its own host.
 
-use mpd_daemon::listing::hosted;
-use mpd_daemon::{
-    JobsHere as _, ManagerMessage, NoRoot, by_request, manager_messages, no_such_job,
-};
+use mpd_daemon::{NoRoot, by_request, manager_messages, no_such_job};
+use mpd_jobtable::ManagerMessage;
+use mpd_jobtable::listing::hosted;
 use mpd_wire::DaemonName;
 use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, RingRequest};
 
@@ -17,7 +16,7 @@ const ALONE: &str = "the events of a job are followed through a ring of daemons,
 
 /// The replies to the console, and messages to managers.
 pub(super) fn answer(
-    jobs: &Jobs,
+    jobs: &mut Jobs,
     request: RingRequest,
 ) -> (Vec<ConsoleReply>, Vec<ManagerMessage>) {
     match request {
@@ -29,8 +28,8 @@ pub(super) fn answer(
     }
 }
 
-fn listing(jobs: &Jobs) -> Vec<ConsoleReply> {
-    let Ok(me) = DaemonName::new(jobs.name()) else { return vec![refused("no name")] };
+fn listing(jobs: &mut Jobs) -> Vec<ConsoleReply> {
+    let Ok(me) = DaemonName::new(jobs.table().name()) else { return vec![refused("no name")] };
     let mut replies = Vec::new();
     for page in 0.. {
         let (parts, more) = jobs.listing(page);
@@ -44,7 +43,7 @@ fn listing(jobs: &Jobs) -> Vec<ConsoleReply> {
 }
 
 fn pass(jobs: &Jobs, job: &JobRef, order: &JobOrder) -> (Vec<ConsoleReply>, Vec<ManagerMessage>) {
-    match manager_messages(jobs, job, order) {
+    match manager_messages(jobs.table(), job, order) {
         Ok(manager_messages) => {
             let line = |message: &ManagerMessage| by_request(&message.job, order);
             lines::write_all(manager_messages.iter().map(line));
@@ -61,29 +60,36 @@ fn refused(problem: &str) -> ConsoleReply {
 
 #[cfg(test)]
 mod tests {
-    use mpd_sansio::Time;
+    use mpd_io::clock::Clock;
+    use mpd_jobtable::Beginning;
+    use mpd_wire::message::HostLimits;
 
     use super::*;
-    use crate::daemon::jobs::Waiting;
 
     #[test]
     fn a_daemon_without_jobs_lists_none_and_knows_none() {
-        let jobs = Jobs::new(
-            ("h1", mpd_wire::Instance::from_bytes([1; 16])),
-            "h1",
-            None,
-            Waiting::new(0, Time::default()),
-        );
-        let (replies, manager_messages) = answer(&jobs, RingRequest::Jobs);
+        let beginning = Beginning {
+            name: "h1".to_owned(),
+            instance: mpd_wire::Instance::from_bytes([1; 16]),
+            host: "h1".to_owned(),
+            user: None,
+            rundir: None,
+            limits: HostLimits::default(),
+            wanted: 0,
+            first: None,
+            inherited: Vec::new(),
+        };
+        let mut jobs = Jobs::new(beginning, None, None, Clock::start());
+        let (replies, manager_messages) = answer(&mut jobs, RingRequest::Jobs);
         let [ConsoleReply::Jobs { me, jobs: parts, more: false, .. }] = &replies[..] else {
             panic!("{replies:?}");
         };
         assert_eq!((me.as_str(), parts.len(), manager_messages.len()), ("h1", 0, 0));
         let kill = RingRequest::Job { job: JobRef::Private(7), order: JobOrder::Kill };
-        let (replies, manager_messages) = answer(&jobs, kill);
+        let (replies, manager_messages) = answer(&mut jobs, kill);
         assert!(manager_messages.is_empty());
         assert_eq!(replies, [refused("no job p7; 'mpdlistjobs' lists them")]);
-        let (replies, _) = answer(&jobs, RingRequest::ExitAll);
+        let (replies, _) = answer(&mut jobs, RingRequest::ExitAll);
         assert_eq!(replies, [refused(REFUSAL)]);
     }
 }

@@ -101,7 +101,7 @@ fn fault(world: &mut World) {
 fn request(world: &mut World) {
     let size = world.hosts.len();
     let (host, other) = (world.random.below(size), world.random.below(size));
-    let kind = world.random.below(17);
+    let kind = world.random.below(18);
     let number = world.random.below(3) as u64;
     let name = world.hosts[other].name.clone();
     let flag = number == 0;
@@ -140,6 +140,7 @@ fn request(world: &mut World) {
             let members = live.filter(|member| *member != world.hosts[host].name).collect();
             return act(world, host, |process, now| process.launch(now, members));
         }
+        16 => return act(world, host, Process::lose_manager),
         14 | 15 => (allocate(1 + u32::from(flag)), true),
         _ => {
             let Some(process) = world.process(host) else { return };
@@ -215,6 +216,10 @@ fn ask(world: &mut World, host: usize, request: RingRequest) -> Vec<ConsoleReply
 pub(crate) fn after_calm(world: &mut World) -> Vec<String> {
     let size = world.hosts.len();
     let mut violations = Vec::new();
+    for host in 0..size {
+        let jobs = world.process(host).map_or_else(Vec::new, |process| process.after_calm());
+        violations.extend(jobs.into_iter().map(|text| format!("h{host}: {text}")));
+    }
     let host = world.random.below(size);
     for drained in 0..size {
         let members = vec![world.hosts[drained].name.clone()];

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mpd_ending::{
-    Answer, Beginning, Completeness, Ending, FileKind, HELPER_PATIENCE, Input, Output, Pid,
-    Question,
+    Answer, Beginning, Completeness, Ending, FileKind, HELPER_PATIENCE, Input, Output, Question,
 };
 use mpd_sansio::Time;
-use mpd_wire::Rank;
 use mpd_wire::job::RankEnd;
+use mpd_wire::{Pid, Rank};
 
 use crate::kernel::{BEGAN, INIT, Kernel, Process, State, clocks};
 

@@ -1,23 +1,23 @@
 //! The jobs of the daemons: submissions, and managers that start, report, die and register.
 
-use mpd_daemon::{
-    Announcement, Demand, Input, JobsHere as _, ManagerMessage, NameRequest, Plan, Spawn,
+use mpd_daemon::{Announcement, Demand, Input, Plan};
+use mpd_jobtable::{
+    Answer, Event as TableEvent, Given, Input as TableInput, ManagerMessage, Output, Question,
+    RecordState,
 };
+use mpd_sansio::Time;
 use mpd_wire::job::{Cookie, JobKey, JobSpec, ManagerEnd, RankEnd};
 use mpd_wire::message::{
-    HostLimits, JobOrder, JobRef, Launch, ManagerOrder, ManagerReport, RingRequest, StartJob,
+    JobOrder, JobRef, Launch, ManagerOrder, ManagerReport, Opening, RingRequest, VERSION,
 };
-use mpd_wire::{Instance, JobId};
+use mpd_wire::{Instance, JobId, Pid};
 
 use super::manager::{ForManager, Manager};
 use super::suite::{Event, LOCAL, Suite};
 use crate::daemons::allocate;
-use crate::kernel::{INIT, Process};
-use crate::process::{ForManagers, JobHere, job_of};
-use crate::world::{MS, SECOND, Start};
-
-/// How often a daemon looks for managers that have not registered.
-const LOOK_INTERVAL: u64 = SECOND;
+use crate::kernel::{INIT, Process, State};
+use crate::process::{ForManagers, job_of};
+use crate::world::{MS, Start};
 
 const SIGKILL: RankEnd = RankEnd::Signaled { signal: 9, core: false };
 
@@ -35,18 +35,9 @@ impl Suite {
         let of = &mut self.hosts[host];
         let daemon = Process { is_subreaper: true, ..Process::child_of(INIT) };
         of.daemon = of.kernel.start(daemon);
-        let known = of.records.iter().map(|(job, (tree_index, _))| JobHere {
-            job: job.clone(),
-            tree_index: *tree_index,
-            manager: None,
-            is_connected: false,
-            has_ended: false,
-        });
-        let known: Vec<JobHere> = known.collect();
-        if let Some(process) = self.world.process(host) {
-            process.jobs.0 = known;
-        }
-        self.push(LOCAL, Event::Look(host));
+        let records = of.records.values().cloned().collect();
+        of.look_at = u64::MAX;
+        self.give_table(host, TableInput::Found(records));
     }
 
     /// The daemon dies. Its managers continue.
@@ -76,7 +67,8 @@ impl Suite {
                 match next {
                     ForManagers::Start { order, launch, tree_index } => {
                         let job = launch.job.clone();
-                        let result = self.start_branch(host, &launch, tree_index);
+                        self.give_table(host, TableInput::StartBranch(launch, tree_index));
+                        let result = self.started.take().expect("a result");
                         self.tell_daemon(host, Input::ManagerStarted { order, job, result });
                     }
                     ForManagers::Order(message) => self.pass_on(host, message),
@@ -94,9 +86,10 @@ impl Suite {
     }
 
     fn pass_on(&mut self, host: usize, ManagerMessage { job, order }: ManagerMessage) {
-        let process = self.world.process(host).expect("the daemon has spoken");
-        let here = process.jobs.get_mut(&job).filter(|here| here.is_connected);
-        if let Some(pid) = here.and_then(|here| here.manager) {
+        let managers = &self.hosts[host].managers;
+        let is_its = |manager: &Manager| *manager.job() == job && manager.common.is_registered;
+        let pid = managers.iter().find(|(_, manager)| is_its(manager)).map(|(pid, _)| *pid);
+        if let Some(pid) = pid {
             self.push(LOCAL, Event::Manager(host, pid, ForManager::Order(order)));
         }
     }
@@ -138,79 +131,17 @@ impl Suite {
         };
         let announcement = Announcement::new(&launch, false).expect("a short list");
         self.facts[job].placed_on(&launch.host_slices);
-        let started = self.start_manager(host, &launch, 0, Some((job, spec.encode())));
-        match started {
-            Ok(pid) => {
-                self.consoles[job].job = Some(launch.job.clone());
-                self.consoles[job].manager = Some(pid);
-            }
-            Err(problem) => return self.refuse(job, &problem),
+        let id = launch.job.clone();
+        self.submitted = Some((job, spec.encode()));
+        self.give_table(host, TableInput::StartRoot(Box::new(launch), Given::default()));
+        if let Err(problem) = self.started.take().expect("a result") {
+            return self.refuse(job, &problem);
         }
+        self.consoles[job].manager = self.manager_of(host, &id);
+        self.consoles[job].job = Some(id);
         if let Some(announcement) = announcement {
             self.tell_daemon(host, Input::Announced(announcement));
         }
-    }
-
-    fn start_branch(
-        &mut self,
-        host: usize,
-        launch: &Launch,
-        tree_index: usize,
-    ) -> Result<(), String> {
-        let process = self.world.process(host).expect("the daemon has spoken");
-        match process.jobs.get_mut(&launch.job).map(|here| here.tree_index == tree_index) {
-            Some(true) => Ok(()),
-            Some(false) => Err("the leftovers of an earlier job".to_owned()),
-            None => self.start_manager(host, launch, tree_index, None).map(drop),
-        }
-    }
-
-    fn start_manager(
-        &mut self,
-        host: usize,
-        launch: &Launch,
-        tree_index: usize,
-        root: Option<(usize, Vec<u8>)>,
-    ) -> Result<i32, String> {
-        let now = self.now();
-        let of = &mut self.hosts[host];
-        if of.refuses_forks {
-            return Err("cannot start a manager".to_owned());
-        }
-        let process = Process { is_subreaper: true, ..Process::child_of(of.daemon) };
-        let pid = of.kernel.start(process);
-        let order = StartJob {
-            job: launch.job.clone(),
-            cookie: launch.cookie.clone(),
-            kvsname: launch.kvsname.clone(),
-            host: format!("h{host}"),
-            cgroup: None,
-            rundir: Some("/run".to_owned()),
-            tmpdir: launch.tmpdir.clone(),
-            key: launch.key.clone(),
-            host_slices: launch.host_slices.clone(),
-            universe: launch.universe,
-            limits: HostLimits::default(),
-            tree_index: u32::try_from(tree_index).expect("few hosts"),
-            spec_bytes: 0,
-            adopts: false,
-            notices: Vec::new(),
-            spans: Vec::new(),
-        };
-        of.records.insert(launch.job.clone(), (tree_index, pid));
-        of.managers.insert(pid, Manager::new(now, pid, order, root));
-        let process = self.world.process(host).expect("a daemon");
-        process.jobs.0.push(JobHere {
-            job: launch.job.clone(),
-            tree_index,
-            manager: Some(pid),
-            is_connected: true,
-            has_ended: false,
-        });
-        self.say(host, &format!("manager {pid} of {} starts at {tree_index}", launch.job));
-        let after = MS + self.dice.below(5000) as u64;
-        self.push(after, Event::Manager(host, pid, ForManager::Time));
-        Ok(pid)
     }
 
     fn random_instance(&mut self) -> Instance {
@@ -222,96 +153,58 @@ impl Suite {
     // ----- managers -----
 
     pub(super) fn take_report(&mut self, host: usize, job: &JobId, report: ManagerReport) {
-        let first = Ok(self.random_instance());
-        let Some(process) = self.world.process(host) else { return };
-        let Some(here) = process.jobs.get_mut(job).filter(|here| here.is_connected) else { return };
-        let job = job.clone();
-        let demand = match report {
-            ManagerReport::Name { request, operation } => {
-                Demand::Name(NameRequest::new(job, request, operation, || Ok([7; 16])))
-            }
-            ManagerReport::Place { request, placement } => {
-                let placement = Box::new(placement);
-                Demand::Spawn(Spawn::Place { job, request, placement, first })
-            }
-            ManagerReport::Grow { launch } => Demand::Spawn(Spawn::Grow(launch)),
-            ManagerReport::Ended { unlinked, .. } => {
-                here.has_ended = true;
-                if !unlinked {
-                    return;
-                }
-                Demand::Cancel(job)
-            }
-            _ => return,
-        };
-        self.tell_daemon(host, Input::Demanded(demand));
+        let input = TableInput::Reported { job: job.clone(), report };
+        self.give_table(host, input);
     }
 
-    /// A manager has died. The daemon removes what it left, unless it had ended.
-    pub(super) fn lose_manager(
-        &mut self,
-        host: usize,
-        job: &JobId,
-        pid: i32,
-        end: Option<RankEnd>,
-    ) {
-        let Some(process) = self.world.process(host) else { return };
-        let is_branch = process.jobs.has_branch(job);
-        let is_it = |here: &JobHere| here.job == *job && here.manager == Some(pid);
-        let Some(at) = process.jobs.0.iter().position(is_it) else { return };
-        let here = process.jobs.0.remove(at);
-        if here.has_ended {
-            return;
+    /// A child of the daemon was reaped. The connection of a manager closes first.
+    pub(super) fn lose_child(&mut self, host: usize, pid: i32, job: Option<JobId>, end: RankEnd) {
+        if let Some(job) = job {
+            self.give_table(host, TableInput::ManagerClosed(job));
         }
-        if let Some(end) = end.and_then(manager_end).filter(|_| is_branch) {
-            let job = job.clone();
-            self.tell_daemon(host, Input::Demanded(Demand::ManagerEnded { job, end }));
-        }
-        self.push(20 * MS, Event::Sweep(host, job.clone()));
+        self.give_table(host, TableInput::ChildDied(Pid(pid), manager_end(end)));
     }
 
     /// A manager without a daemon looks for the next one.
     pub(super) fn register(&mut self, host: usize, pid: i32) {
-        let Some(manager) = self.hosts[host].managers.get_mut(&pid) else { return };
-        let job = manager.job().clone();
-        let Some(process) = self.world.process(host) else {
+        let Some(manager) = self.hosts[host].managers.get(&pid) else { return };
+        let opening = Opening::Register {
+            version: VERSION,
+            job: manager.job().clone(),
+            cookie: manager.order().cookie.clone(),
+            tree_index: manager.order().tree_index,
+            manager: manager.instance(),
+            key: manager.order().key.clone(),
+        };
+        if self.world.process(host).is_none() {
             let input = ForManager::Registered(false);
             return self.push(LOCAL, Event::Manager(host, pid, input));
+        }
+        let connection = usize::try_from(pid).expect("a process");
+        self.give_table(host, TableInput::Registers { connection, opening, pid: Pid(pid) });
+    }
+
+    /// A daemon that does not know the job refuses its manager.
+    fn registered(&mut self, host: usize, connection: usize, result: Result<JobId, String>) {
+        let pid = i32::try_from(connection).expect("a process");
+        let (Ok(job), Some(manager)) = (result, self.hosts[host].managers.get_mut(&pid)) else {
+            return;
         };
-        let is_cancelled = process.node().is_cancelled(&job) && process.jobs.has_branch(&job);
-        // A daemon that does not know the job refuses it.
-        let Some(here) = process.jobs.get_mut(&job) else { return };
-        (here.manager, here.is_connected) = (Some(pid), true);
         manager.common.is_registered = true;
         self.say(host, &format!("manager {pid} of {job} registers"));
         self.push(LOCAL, Event::Manager(host, pid, ForManager::Registered(true)));
-        if is_cancelled {
+        let process = self.world.process(host).expect("a daemon");
+        if process.node().is_cancelled(&job) && process.jobs.table.has_branch(&job) {
             let order = ForManager::Order(ManagerOrder::Kill);
             self.push(LOCAL, Event::Manager(host, pid, order));
         }
     }
 
-    /// The daemon looks for the managers of an earlier daemon that have not registered.
-    pub(super) fn look_for_managers(&mut self, host: usize) {
-        let Some(process) = self.world.process(host) else { return };
-        let of = &self.hosts[host];
-        let mut gone = Vec::new();
-        process.jobs.0.retain(|here| {
-            let record = of.records.get(&here.job);
-            let lives = record.is_some_and(|(_, pid)| of.managers.contains_key(pid));
-            let stays = here.manager.is_some() || lives;
-            gone.extend((!stays).then(|| here.job.clone()));
-            stays
-        });
-        let is_waiting = process.jobs.0.iter().any(|here| here.manager.is_none());
-        gone.into_iter().for_each(|job| self.push(LOCAL, Event::Sweep(host, job)));
-        if is_waiting {
-            self.push(LOOK_INTERVAL, Event::Look(host));
+    /// A helper kills the processes of a job whose manager on the host is gone, until none is left.
+    pub(super) fn sweep(&mut self, host: usize, job: &JobId, helper: i32) {
+        if !self.hosts[host].kernel.lives(helper) {
+            return;
         }
-    }
-
-    /// Kills the processes of a job whose manager on the host is gone, until none is left.
-    pub(super) fn sweep(&mut self, host: usize, job: &JobId) {
         let left = self.programs.iter().filter(|((at, _), program)| {
             *at == host
                 && program.job_id == *job
@@ -320,10 +213,159 @@ impl Suite {
         let left: Vec<i32> = left.map(|((_, pid), _)| *pid).collect();
         if left.is_empty() {
             self.hosts[host].records.remove(job);
-            return;
+            return self.hosts[host].kernel.die(helper, RankEnd::Exited(0));
         }
         left.into_iter().for_each(|pid| self.hosts[host].kernel.die(pid, SIGKILL));
-        self.push(10 * MS, Event::Sweep(host, job.clone()));
+        self.push(10 * MS, Event::Sweep(host, job.clone(), helper));
+    }
+
+    // ----- the table of jobs -----
+
+    /// Does what is due in the table of jobs.
+    pub(super) fn look_at_table(&mut self, host: usize) {
+        let now = self.now();
+        self.hosts[host].look_at = u64::MAX;
+        if let Some(process) = self.world.process(host) {
+            process.jobs.table.handle_timeout(now);
+            self.settle_table(host);
+        }
+    }
+
+    fn give_table(&mut self, host: usize, input: TableInput) {
+        let now = self.now();
+        if let Some(process) = self.world.process(host) {
+            process.jobs.table.handle(now, input);
+            self.settle_table(host);
+        }
+    }
+
+    /// Performs what the table wants, then what follows for others.
+    fn settle_table(&mut self, host: usize) {
+        let mut events = Vec::new();
+        while let Some(process) = self.world.process(host)
+            && let Some(output) = process.jobs.table.poll_output()
+        {
+            match output {
+                Output::Ask(question) => {
+                    let answer = self.answer_table(host, question);
+                    let now = self.now();
+                    let process = self.world.process(host).expect("a daemon");
+                    process.jobs.table.handle(now, TableInput::Answer(answer));
+                }
+                Output::Event(event) => events.push(event),
+                Output::RemoveRecord(job) => _ = self.hosts[host].records.remove(&job),
+                Output::Kill(Pid(pid)) => _ = self.hosts[host].kernel.send(pid, 9),
+                Output::Log(line) => self.say(host, &line.text),
+                // Jobs here have no groups, and no manager waits.
+                Output::CloseRecord(_)
+                | Output::RemoveGroup(_)
+                | Output::Terminate(_)
+                | Output::LeftBehind(_)
+                | Output::Guard { .. }
+                | Output::GiveUpCopies
+                | Output::DropForkServer => {}
+            }
+        }
+        events.into_iter().for_each(|event| self.take_event(host, event));
+        let Some(process) = self.world.process(host) else { return };
+        if let Some(due) = process.jobs.table.poll_timeout() {
+            let due = u64::try_from((due - Time::ZERO).as_micros()).expect("a time");
+            // A deadline of now was handled, or follows at once.
+            let due = due.max(self.world.now + 1);
+            if due < self.hosts[host].look_at {
+                self.hosts[host].look_at = due;
+                self.push_at(due, Event::Look(host));
+            }
+        }
+    }
+
+    fn take_event(&mut self, host: usize, event: TableEvent) {
+        match event {
+            TableEvent::Started(result) => self.started = Some(result),
+            TableEvent::ToManager(message) => self.pass_on(host, message),
+            TableEvent::Registered { connection, result } => {
+                self.registered(host, connection, result);
+            }
+            TableEvent::Reported { job, report } => {
+                let random = self.random_instance().to_bytes();
+                if let Some(demand) = Demand::of(job, report, || Ok(random)) {
+                    self.tell_daemon(host, Input::Demanded(demand));
+                }
+            }
+            TableEvent::Cancelled(job) => {
+                self.tell_daemon(host, Input::Demanded(Demand::Cancel(job)));
+            }
+            TableEvent::ManagerEnded { job, end } => {
+                self.tell_daemon(host, Input::Demanded(Demand::ManagerEnded { job, end }));
+            }
+            TableEvent::ManagerDied(job) => {
+                self.give_table(host, TableInput::ManagerGone { job, is_unread: false });
+            }
+            // No console asks for the state of a manager.
+            TableEvent::Answer { .. } => {}
+        }
+    }
+
+    fn answer_table(&mut self, host: usize, question: Question) -> Answer {
+        let of = &mut self.hosts[host];
+        match question {
+            Question::MakeGroup => Answer::Group(None),
+            Question::WriteRecord(record) => {
+                of.records.insert(record.job.clone(), record);
+                Answer::Done(Ok(()))
+            }
+            Question::HandOver { order, .. } => Answer::Started(self.start_manager(host, *order)),
+            Question::IsStopped(Pid(pid)) => {
+                let process = of.kernel.processes.get(&pid);
+                Answer::Is(process.is_some_and(|process| process.state == State::Stopped))
+            }
+            Question::RanOutOfMemory(_) => Answer::Is(false),
+            Question::Record(job) => Answer::Record(match of.records.contains_key(&job) {
+                false => RecordState::Gone,
+                true if self.manager_of(host, &job).is_some() => RecordState::Held,
+                true => RecordState::Free,
+            }),
+            Question::Sweep { job, .. } => {
+                let helper = of.kernel.start(Process::child_of(of.daemon));
+                self.push(20 * MS, Event::Sweep(host, job, helper));
+                Answer::Started(Ok(Pid(helper)))
+            }
+            Question::Children => {
+                let children = of.kernel.children_of(of.daemon);
+                Answer::Pids(children.into_iter().map(Pid).collect())
+            }
+            Question::Orphans(unknown, _) => Answer::Pids(unknown),
+            Question::KillChildren(spared) => {
+                Answer::Pids(of.kernel.kill_children(of.daemon, &spared).immune)
+            }
+            Question::StartForkServer | Question::RequestCopy => panic!("no manager waits"),
+        }
+    }
+
+    fn start_manager(&mut self, host: usize, order: ManagerOrder) -> Result<Pid, String> {
+        let now = self.now();
+        let root = self.submitted.take();
+        let ManagerOrder::Start(order) = order else { panic!("{order:?}") };
+        let of = &mut self.hosts[host];
+        if of.refuses_forks {
+            return Err("cannot start a manager".to_owned());
+        }
+        let process = Process { is_subreaper: true, ..Process::child_of(of.daemon) };
+        let pid = of.kernel.start(process);
+        let text = format!("manager {pid} of {} starts at {}", order.job, order.tree_index);
+        of.managers.insert(pid, Manager::new(now, pid, *order, root));
+        self.say(host, &text);
+        let after = MS + self.dice.below(5000) as u64;
+        self.push(after, Event::Manager(host, pid, ForManager::Time));
+        // It says within half a second that it has begun.
+        let job = self.hosts[host].managers[&pid].job().clone();
+        self.push(100 * after, Event::Report(host, job, ManagerReport::Begun));
+        Ok(Pid(pid))
+    }
+
+    fn manager_of(&self, host: usize, job: &JobId) -> Option<i32> {
+        let managers = &self.hosts[host].managers;
+        managers.iter().find(|(_, manager)| manager.job() == job).map(|(pid, _)| *pid)
     }
 
     // ----- orders of users -----
@@ -375,11 +417,11 @@ impl Suite {
     }
 }
 
-/// How a manager has ended, for the root manager of its job. An exit with 0 explains nothing.
+/// How a child of the daemon has ended.
 fn manager_end(end: RankEnd) -> Option<ManagerEnd> {
     match end {
         RankEnd::Signaled { signal, core } => Some(ManagerEnd::Signaled { signal, core }),
-        RankEnd::Exited(0) | RankEnd::NotStarted | RankEnd::Lost => None,
+        RankEnd::NotStarted | RankEnd::Lost => None,
         RankEnd::Exited(code) => Some(ManagerEnd::Exited(code)),
     }
 }

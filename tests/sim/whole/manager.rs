@@ -168,6 +168,10 @@ impl Manager {
         self.order.host_slices.get(self.common.tree_index).expect("its host slice").manager
     }
 
+    pub(super) const fn order(&self) -> &StartJob {
+        &self.order
+    }
+
     pub(super) fn job(&self) -> &mpd_wire::JobId {
         &self.order.job
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mpd_leftovers::record::JobRecord;
 use mpd_sansio::Time;
 use mpd_tests::random::Random;
 use mpd_wire::JobId;
@@ -27,14 +28,14 @@ pub(super) enum Event {
     Manager(usize, i32, ForManager),
     /// A manager of that job reports to its daemon.
     Report(usize, JobId, ManagerReport),
-    /// The manager of a job has ended. Only its parent knows how.
-    ManagerDied(usize, JobId, i32, Option<RankEnd>),
+    /// A child of the daemon has ended, or a manager of an earlier daemon.
+    Died(usize, i32, Option<JobId>, RankEnd),
     /// A manager without a daemon looks for one.
     Register(usize, i32),
-    /// The daemon looks for managers that have not registered.
+    /// The table of jobs of a daemon has a deadline.
     Look(usize),
-    /// Something removes the processes that a job has left.
-    Sweep(usize, JobId),
+    /// The helper of this process id removes the processes that a job has left.
+    Sweep(usize, JobId, i32),
     /// A console submits its job.
     Submit(usize),
     /// A console gets this from the manager of this process id, or the end of the connection.
@@ -64,8 +65,10 @@ pub(super) struct Host {
     /// The process of the daemon.
     pub(super) daemon: i32,
     pub(super) managers: BTreeMap<i32, Manager>,
-    /// The records of jobs on its disk, with their tree indices and managers.
-    pub(super) records: BTreeMap<JobId, (usize, i32)>,
+    /// The records of jobs on its disk.
+    pub(super) records: BTreeMap<JobId, JobRecord>,
+    /// The time of the next [`Event::Look`], in microseconds.
+    pub(super) look_at: u64,
     pub(super) is_frozen: bool,
     /// Events of the frozen host.
     pub(super) backlog: Vec<Event>,
@@ -89,6 +92,10 @@ pub(super) struct Suite {
     pub(super) violations: Vec<String>,
     /// The numbers of jobs that daemons have given.
     pub(super) last_job: u64,
+    /// The console of the job whose root manager is about to start, and the encoded specification.
+    pub(super) submitted: Option<(usize, Vec<u8>)>,
+    /// The result of a start.
+    pub(super) started: Option<Result<(), String>>,
     /// Jobs that begin before this time may miss hosts or daemons.
     pub(super) trouble_until: u64,
     /// When a cut or a freeze began that lasts.
@@ -105,6 +112,7 @@ impl Suite {
             daemon: INIT,
             managers: BTreeMap::new(),
             records: BTreeMap::new(),
+            look_at: u64::MAX,
             is_frozen: false,
             backlog: Vec::new(),
             refuses_forks: false,
@@ -123,6 +131,8 @@ impl Suite {
             facts: schedule.jobs.iter().map(|_| Facts::default()).collect(),
             violations: Vec::new(),
             last_job: 0,
+            submitted: None,
+            started: None,
             trouble_until: 0,
             silent_since: None,
         }
@@ -170,10 +180,10 @@ impl Suite {
         match event {
             Event::Manager(host, pid, input) => self.give(host, pid, input),
             Event::Report(host, job, report) => self.take_report(host, &job, report),
-            Event::ManagerDied(host, job, pid, end) => self.lose_manager(host, &job, pid, end),
+            Event::Died(host, pid, job, end) => self.lose_child(host, pid, job, end),
             Event::Register(host, pid) => self.register(host, pid),
-            Event::Look(host) => self.look_for_managers(host),
-            Event::Sweep(host, job) => self.sweep(host, &job),
+            Event::Look(host) => self.look_at_table(host),
+            Event::Sweep(host, job, helper) => self.sweep(host, &job, helper),
             Event::Submit(job) => self.submit(job),
             Event::News(job, manager, news) => self.tell_console(job, manager, news),
             Event::Console(job) => self.wake_console(job),
@@ -193,10 +203,10 @@ impl Suite {
         match event {
             Event::Manager(host, ..)
             | Event::Report(host, ..)
-            | Event::ManagerDied(host, ..)
+            | Event::Died(host, ..)
             | Event::Register(host, _)
             | Event::Look(host)
-            | Event::Sweep(host, _)
+            | Event::Sweep(host, ..)
             | Event::Step(host, _)
             | Event::Heard(host, ..)
             | Event::Stops(host, _) => Some(*host),
@@ -272,7 +282,7 @@ impl Suite {
                 }
             }
             Effect::Register => self.push(LOCAL, Event::Register(host, pid)),
-            Effect::Report(report) => self.push(LOCAL, Event::Report(host, job.clone(), report)),
+            Effect::Report(report) => self.report(host, pid, report),
             Effect::Heard(rank, bytes) => self.push(LOCAL, Event::Heard(host, rank, bytes)),
             Effect::Started { pid: rank, rank: number, first, own, space } => {
                 self.begin_program((host, pid), (rank, number), (first, own), space, job);
@@ -294,8 +304,17 @@ impl Suite {
         let (job, unlinked) = (manager.job().clone(), manager.is_unlinked());
         self.say(host, &format!("manager {pid} of {job} ends with {code}"));
         self.hosts[host].records.remove(&job);
-        self.push(LOCAL, Event::Report(host, job, ManagerReport::Ended { code, unlinked }));
+        self.report(host, pid, ManagerReport::Ended { code, unlinked });
         self.hosts[host].kernel.die(pid, RankEnd::Exited(code));
+    }
+
+    /// A manager reports to its daemon, if there is one.
+    pub(super) fn report(&mut self, host: usize, pid: i32, report: ManagerReport) {
+        let manager = self.hosts[host].managers.get(&pid);
+        if let Some(manager) = manager.filter(|manager| manager.common.is_registered) {
+            let job = manager.job().clone();
+            self.push(LOCAL, Event::Report(host, job, report));
+        }
     }
 
     pub(super) fn pass_to_manager(&mut self, job: usize, input: JobInput) {
@@ -327,9 +346,10 @@ impl Suite {
             if let Some(console) = manager.console {
                 self.push(LOCAL, Event::News(console, pid, None));
             }
-            let job = manager.job().clone();
-            let end = (parent == daemon).then_some(end);
-            self.push(2 * LOCAL, Event::ManagerDied(host, job, pid, end));
+            let job = manager.common.is_registered.then(|| manager.job().clone());
+            self.push(2 * LOCAL, Event::Died(host, pid, job, end));
+        } else if parent == daemon && daemon != INIT {
+            self.push(2 * LOCAL, Event::Died(host, pid, None, end));
         }
         if self.hosts[host].managers.contains_key(&parent) {
             self.push(2 * LOCAL, Event::Manager(host, parent, ForManager::Child));

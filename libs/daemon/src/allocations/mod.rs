@@ -16,6 +16,7 @@ use mpd_alloc::{
     Allocator, Config, Input as Event, Member, Output as AllocOutput, OwnerId, Resume, Saved,
     Timing,
 };
+use mpd_jobtable::{JobTable, Line};
 use mpd_ring::{Input, MAX_ANSWER, RequestId, Ring};
 use mpd_sansio::{Pump, Time};
 use mpd_wire::message::{Answer, ConsoleReply, OrderAnswer, Payload, RingOrder};
@@ -23,8 +24,6 @@ use mpd_wire::{DaemonName, Standing};
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Effect;
-use crate::jobs_here::JobsHere;
-use crate::line::Line;
 use crate::output::{HookId, Output};
 use crate::pages;
 use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
@@ -161,7 +160,7 @@ impl Allocations {
         (now, wall_us): (Time, u64),
         ring: &Ring,
         entered: bool,
-        jobs: &dyn JobsHere,
+        jobs: &JobTable,
     ) -> Vec<Effect> {
         if entered && self.revision != Some(ring.revision()) {
             self.revision = Some(ring.revision());

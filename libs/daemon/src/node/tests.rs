@@ -7,7 +7,6 @@ use mpd_wire::message::{HostUse, JobOrder, JobRef};
 use std::time::Duration;
 
 use super::*;
-use crate::jobs_here::Root;
 use crate::lease::First;
 use crate::saved::RingImage;
 use crate::tests::{SomeJobs, config};
@@ -55,12 +54,12 @@ impl Host {
     }
 
     fn give(&mut self, input: Input) -> Vec<Output> {
-        self.node.handle(Turn { now: self.now, wall_us: 5, jobs: &self.jobs }, input);
+        self.node.handle(Turn { now: self.now, wall_us: 5, jobs: &self.jobs.table }, input);
         self.turn(true)
     }
 
     fn turn(&mut self, is_needed: bool) -> Vec<Output> {
-        let turn = Turn { now: self.now, wall_us: 5, jobs: &self.jobs };
+        let turn = Turn { now: self.now, wall_us: 5, jobs: &self.jobs.table };
         self.node.begin_turn(turn, is_needed);
         self.node.turn(turn, false);
         self.node.end_turn(turn);
@@ -127,8 +126,7 @@ fn an_order_to_a_job_goes_to_its_root_manager_and_one_to_an_unknown_job_is_refus
         || RingRequest::Job { job: JobRef::Id("3@h1".parse().unwrap()), order: JobOrder::Kill };
     let outputs = host.ask(kill());
     assert!(matches!(answers(&outputs)[..], [(ConsoleReply::Refused { .. }, true)]));
-    let (connected, receivers, running) = (true, None, None);
-    host.jobs.roots.push(Root { job: job.clone(), connected, receivers, running });
+    host.jobs.start_root(&job, [1; 32]);
     let outputs = host.ask(kill());
     let is_kill = |output: &Output| {
         let order = ManagerOrder::Job(JobOrder::Kill);

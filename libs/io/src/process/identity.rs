@@ -84,6 +84,16 @@ impl Drop for Closed {
     }
 }
 
+/// The number of a process, for machines.
+pub fn number_of(process: Pid) -> mpd_wire::Pid {
+    mpd_wire::Pid(process.as_raw())
+}
+
+/// The process with this number.
+pub const fn process_of(mpd_wire::Pid(number): mpd_wire::Pid) -> Pid {
+    Pid::from_raw(number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -49,11 +49,6 @@ impl ForkServer {
         self.pid
     }
 
-    /// The number of managers that were requested, and for which there is no answer.
-    pub(super) fn requested(&self) -> usize {
-        self.requested.len()
-    }
-
     /// Requests a manager.
     pub(super) fn request(&mut self) -> Result<()> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
@@ -145,7 +140,7 @@ mod tests {
         theirs.write_all(&rest).unwrap();
         theirs.write_all(&(-libc::EAGAIN).to_ne_bytes()).unwrap();
         assert_eq!(server.next_manager().unwrap().unwrap().0, Pid::from_raw(pid));
-        assert_eq!(server.requested(), 1);
+        assert_eq!(server.requested.len(), 1);
         let error = server.next_manager().unwrap().unwrap_err().to_string();
         assert!(error.contains("cannot make a process: Try again"), "{error}");
         child.wait().unwrap();
@@ -161,6 +156,6 @@ mod tests {
         drop(theirs);
         assert!(server.next_manager().is_none());
         assert!(server.request().is_err());
-        assert_eq!(server.requested(), 0);
+        assert_eq!(server.requested.len(), 0);
     }
 }

@@ -1,207 +1,218 @@
-//! The jobs of this host: their ids, their managers, and the clean-up after a manager that died.
+//! The jobs of this host: the processes, files and descriptors around their table ([`JobTable`]), which decides.
 //!
-//! A manager that reports `ended` leaves nothing. The processes of a manager that dies without this report become
-//! children of this daemon, which is the next subreaper. The daemon kills them until none is left. A manager that
-//! an earlier daemon started is not a child of this daemon. A helper process finds its processes by control group
-//! or cookie. The helper also removes what the manager has noted.
+//! This module gives events to the table, performs its outputs in their order, and answers its questions.
+//!
+//! | module | has |
+//! |---|---|
+//! | [`answers`] | the answers to the table's questions |
+//! | [`fork_server`], [`start`] | the processes that become managers |
+//! | [`records`] | the files of the jobs |
 
-mod children;
-mod deaths;
+mod answers;
 mod fork_server;
-mod handover;
-mod here;
-mod job;
 mod records;
-mod silent;
 mod start;
-mod top;
-mod waiting;
 
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Result, bail};
-use mpd_daemon::listing::shortened;
-use mpd_daemon::{Demand, JobsHere as _, MeetingRequest, NameRequest, Spawn};
+use anyhow::{Error, Result};
 use mpd_io::clock::Clock;
 use mpd_io::host::random;
 use mpd_io::network::conn::Conn;
-use mpd_io::process::identity::user_name;
+use mpd_io::process::cgroup::Cgroup;
+use mpd_io::process::identity::{number_of, process_of, user_name};
 use mpd_io::process::spawn::Fate;
+use mpd_io::process::tree::{self, Dead};
+use mpd_io::process::usage;
 use mpd_io::ring::rundir::RunDir;
+use mpd_jobtable::listing::shortened;
+use mpd_jobtable::{Beginning, Event, Given, Input, JobTable, Output, Sample, Secrets, planned};
 use mpd_sansio::Time;
-use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice};
-use mpd_wire::message::{
-    ConsoleReply, HostLimits, HostUse, JobRef, JobSummary, Launch, MAX_RUNS, ManagerReport,
-    Opening, RankRun, RunUse, Span, SpawnState, launch_tmpdir,
-};
-use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
+use mpd_wire::job::{HostSlices, JobSpec, ManagerEnd, Notice};
+use mpd_wire::message::{HostUse, JobPart, Launch, RunUse, Span};
+use mpd_wire::{JobId, Pid};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::geteuid;
 
-use crate::daemon::jobs::children::Children;
-use crate::daemon::jobs::job::{Given, Job, Part};
+use crate::daemon::jobs::fork_server::ForkServer;
 use crate::daemon::jobs::records::Records;
-use crate::daemon::jobs::silent::SilentManagers;
+use crate::daemon::lines;
 use crate::daemon::submission::Submission;
 
 pub(crate) use start::first_manager;
-pub(crate) use waiting::Waiting;
 
-/// How often to look for managers of an earlier daemon that have not registered. They try every second.
-const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
+/// What a new manager gets besides its order.
+#[derive(Default)]
+struct Lent<'a> {
+    /// For the root: the connection of the console, its standard output and its standard error. Then those of the process
+    /// that becomes the job's one rank, if there is one.
+    descriptors: Vec<BorrowedFd<'a>>,
+    spec: &'a [u8],
+}
 
-/// The table of jobs.
+/// The table of jobs, and what its outputs concern.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    name: String,
-    /// The instance of this daemon, in the ids of its jobs.
-    instance: Instance,
-    host: String,
-    /// The user of these jobs, once it was asked for.
-    user: OnceCell<String>,
+    table: JobTable,
     records: Records,
-    jobs: BTreeMap<JobId, Job>,
-    /// Number of the last job that this daemon, or an earlier one, accepted.
-    last: u64,
+    /// The files of the records. Managers add their notes to them.
+    files: BTreeMap<JobId, File>,
+    /// The control group of the job that is about to start.
+    group: Option<Cgroup>,
+    fork_server: Option<ForkServer>,
+    /// The connections of managers in waiting.
+    reserve: BTreeMap<Pid, Conn>,
     /// Connections of new managers, until the loop takes them.
     connections: Vec<(JobId, Conn)>,
-    children: Children,
-    waiting: Waiting,
-    silent: SilentManagers,
-    limits: HostLimits,
-    /// When to check again whether unregistered managers live.
-    next_look: Option<Time>,
-    /// The time of samples of usage.
+    /// Helpers that are awaited, and how they have ended.
+    awaited: BTreeMap<Pid, Option<Fate>>,
+    /// How the last child that was reaped has ended.
+    last_fate: Option<Fate>,
+    /// The result of a start, until its caller takes it.
+    started: Option<Result<(), String>>,
+    events: VecDeque<Event>,
     clock: Clock,
 }
 
 impl Jobs {
+    /// `first`: the manager that waits for the only job of a private ring. Without a run directory, records are in memory.
     pub(crate) fn new(
-        (name, instance): (&str, Instance),
-        host: &str,
+        beginning: Beginning,
         rundir: Option<RunDir>,
-        waiting: Waiting,
+        first: Option<(nix::unistd::Pid, Conn)>,
+        clock: Clock,
     ) -> Self {
-        let jobs = Self {
-            name: name.to_owned(),
-            instance,
-            host: host.to_owned(),
-            user: OnceCell::new(),
-            records: Records::new(rundir),
-            jobs: BTreeMap::new(),
-            last: 0,
-            connections: Vec::new(),
-            children: Children::default(),
-            waiting,
-            silent: SilentManagers::default(),
-            limits: HostLimits::default(),
-            next_look: None,
-            clock: Clock::start(),
+        let reserve = first.map(|(pid, conn)| (number_of(pid), conn));
+        let beginning = Beginning {
+            // A directory service may take long to answer.
+            user: rundir.is_some().then(own_user),
+            rundir: rundir.as_ref().map(|rundir| rundir.path().display().to_string()),
+            first: reserve.as_ref().map(|(pid, _)| *pid),
+            ..beginning
         };
-        // A directory service may take long to answer. A daemon for one job is rarely asked.
-        if jobs.records.rundir().is_some() {
-            jobs.user();
+        Self {
+            table: JobTable::new(beginning, clock.now()),
+            records: Records::new(rundir),
+            files: BTreeMap::new(),
+            group: None,
+            fork_server: None,
+            reserve: reserve.into_iter().collect(),
+            connections: Vec::new(),
+            awaited: BTreeMap::new(),
+            last_fate: None,
+            started: None,
+            events: VecDeque::new(),
+            clock,
         }
-        jobs
     }
 
-    /// Sets what this host has for ranks.
-    pub(crate) const fn set_limits(&mut self, limits: HostLimits) {
-        self.limits = limits;
+    /// The decisions, for queries.
+    pub(crate) const fn table(&self) -> &JobTable {
+        &self.table
     }
 
-    fn user(&self) -> &str {
-        self.user.get_or_init(|| shortened(&user_name(geteuid().as_raw())))
+    // ----- inputs -----
+
+    /// Gives the table an input, and performs its outputs. [`Jobs::next_event`] then has those for others.
+    pub(crate) fn give(&mut self, now: Time, input: Input) {
+        self.give_lending(now, input, &Lent::default());
     }
 
-    /// The name of this daemon.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    fn give_lending(&mut self, now: Time, input: Input, lent: &Lent<'_>) {
+        self.table.handle(now, input);
+        self.settle(now, lent);
     }
 
-    /// Whether no job, helper or orphan is left.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && self.children.is_idle()
+    /// Does what is due.
+    pub(crate) fn turn(&mut self, now: Time) {
+        self.collect(now);
+        self.table.handle_timeout(now);
+        self.settle(now, &Lent::default());
+    }
+
+    /// Collects the copies that the fork server has made.
+    fn collect(&mut self, now: Time) {
+        while let Some(copied) = self.fork_server.as_mut().and_then(ForkServer::next_manager) {
+            let copied = copied.map(|(pid, conn)| {
+                let pid = number_of(pid);
+                self.reserve.insert(pid, conn);
+                pid
+            });
+            self.give(now, Input::Copied(copied.map_err(text)));
+        }
+    }
+
+    /// Takes over the jobs of an earlier daemon.
+    pub(crate) fn adopt_records(&mut self, now: Time) {
+        let mut records = Vec::new();
+        for (record, file) in self.records.read() {
+            self.files.insert(record.job.clone(), file);
+            records.push(record);
+        }
+        self.give(now, Input::Found(records));
+    }
+
+    /// Reaps a child. `false`: none is dead.
+    pub(crate) fn reap(&mut self, now: Time) -> bool {
+        let Dead::Child(child) = tree::next_dead() else { return false };
+        let fate = tree::reap(child);
+        let pid = number_of(child);
+        if let Some(awaited) = self.awaited.get_mut(&pid) {
+            *awaited = fate.or(Some(Fate::Killed { signal: libc::SIGKILL, core: false }));
+        }
+        self.fork_server.iter_mut().for_each(|server| server.forget(child));
+        self.collect(now);
+        self.last_fate = fate;
+        self.give(now, Input::ChildDied(pid, fate.and_then(end_of)));
+        self.reserve.remove(&pid);
+        true
     }
 
     /// Adds a child that is reaped and never killed.
-    pub(crate) fn add_helper(&mut self, pid: Pid) {
-        self.children.add_helper(pid);
+    pub(crate) fn add_helper(&mut self, now: Time, pid: nix::unistd::Pid) {
+        self.give(now, Input::Helper(number_of(pid)));
     }
 
     /// Adds a helper whose end [`Self::take_fate`] reports.
-    pub(crate) fn await_helper(&mut self, pid: Pid) {
-        self.children.await_helper(pid);
+    pub(crate) fn await_helper(&mut self, now: Time, pid: nix::unistd::Pid) {
+        self.add_helper(now, pid);
+        self.awaited.insert(number_of(pid), None);
     }
 
     /// How an awaited helper has ended, once.
-    pub(crate) fn take_fate(&mut self, pid: Pid) -> Option<Fate> {
-        self.children.take_fate(pid)
+    pub(crate) fn take_fate(&mut self, pid: nix::unistd::Pid) -> Option<Fate> {
+        let pid = number_of(pid);
+        let fate = (*self.awaited.get(&pid)?)?;
+        self.awaited.remove(&pid);
+        Some(fate)
     }
 
     /// Whether this helper still runs.
-    pub(crate) fn is_helper(&self, pid: Pid) -> bool {
-        self.children.is_helper(pid)
+    pub(crate) fn is_helper(&self, pid: nix::unistd::Pid) -> bool {
+        self.table.is_helper(number_of(pid))
     }
 
-    pub(crate) fn status(&self) -> ConsoleReply {
-        let summary = |job: &Job| JobSummary {
-            job: job.record.job.clone(),
-            manager: job.manager.map_or(0, |pid| pid.as_raw().unsigned_abs()),
-        };
-        ConsoleReply::Status {
-            name: self.name.clone(),
-            pid: std::process::id(),
-            jobs: self.jobs.values().map(summary).collect(),
-        }
-    }
+    // ----- new jobs -----
 
-    /// The id of a new job. In a private ring, `console` is the process that submits it.
-    pub(crate) fn new_id(&self, console: Option<u32>) -> Result<JobId> {
-        let Some(console) = console else {
-            return Ok(JobId::new(self.last + 1, &self.name)?.of(self.instance));
-        };
-        let id = JobId::private(console, &self.name)?.of(self.instance);
-        match self.jobs.contains_key(&id) {
-            true => bail!("job {id} is running already"),
-            false => Ok(id),
-        }
-    }
-
-    /// A new job of this daemon, with the data that its managers need, for [`Jobs::start_root`] and for the other
-    /// hosts.
+    /// A new job of this daemon, with the data that its managers need. `console`: see [`JobTable::new_id`].
     pub(crate) fn plan(
         &self,
-        id: JobId,
+        console: Option<u32>,
         spec: &JobSpec,
-        (host_slices, universe): (HostSlices, Option<u32>),
+        placed: (HostSlices, Option<u32>),
     ) -> Result<(Launch, Option<Notice>)> {
-        let (tmpdir, problem) = launch_tmpdir(&spec.tmpdir);
-        let (key, cookie, kvsname) = random::three::<32, 16, 16>()?;
-        let launch = Launch {
-            job: id,
-            key: JobKey::from_bytes(key),
-            cookie: Cookie::from_bytes(cookie),
-            kvsname: format!("kvs_{}", mpd_wire::hex::encode(&kvsname)),
-            tmpdir,
-            host_slices,
-            universe,
-            first: 0,
-        };
-        let notice = problem.map(|problem| {
-            Notice::major(format!("{problem}; the job's directories are in {}", launch.tmpdir))
-        });
-        Ok((launch, notice))
+        let id = self.table.new_id(console).map_err(Error::msg)?;
+        let (key, cookie, kvsname) = random::three()?;
+        Ok(planned(id, spec, placed, Secrets { key, cookie, kvsname }))
     }
 
     /// Starts the root manager of a planned job and gives it the console.
     pub(crate) fn start_root(
         &mut self,
-        launch: &Launch,
+        launch: Launch,
         console: BorrowedFd<'_>,
         submission: &Submission,
         (notices, spans): (Vec<Notice>, Vec<Span>),
@@ -209,35 +220,32 @@ impl Jobs {
     ) -> Result<()> {
         let passed = submission.outputs.iter().chain(submission.adopted.iter().flatten());
         let descriptors = std::iter::once(console).chain(passed.map(|fd| fd.as_fd())).collect();
-        let spec = &submission.encoded;
-        self.start(launch, 0, Given { descriptors, spec, notices, spans }, now)?;
-        if !launch.job.is_private() {
-            self.last = self.last.max(launch.job.number());
-        }
-        if let Some(job) = self.jobs.get_mut(&launch.job) {
-            job.alias.clone_from(&submission.spec.alias);
-        }
-        Ok(())
+        let given = Given {
+            alias: submission.spec.alias.clone(),
+            spec_bytes: u32::try_from(submission.encoded.len())?,
+            adopts: submission.adopted.is_some(),
+            notices,
+            spans,
+        };
+        let lent = Lent { descriptors, spec: &submission.encoded };
+        self.collect(now);
+        self.give_lending(now, Input::StartRoot(Box::new(launch), given), &lent);
+        self.started.take().unwrap_or(Ok(())).map_err(Error::msg)
     }
 
     /// Starts the manager of our host slice of a job that another daemon accepted. Does nothing if it runs already.
+    ///
+    /// # Errors
+    /// A text for people.
     pub(crate) fn start_branch(
         &mut self,
-        launch: &Launch,
+        launch: Box<Launch>,
         tree_index: usize,
         now: Time,
-    ) -> Result<()> {
-        launch.check()?;
-        if let Some(known) = self.jobs.get(&launch.job) {
-            let record = &known.record;
-            if (&record.cookie, record.tree_index as usize) == (&launch.cookie, tree_index) {
-                return Ok(());
-            }
-            bail!("the leftovers of an earlier job {} are still being removed", launch.job);
-        }
-        self.start(launch, tree_index, Given::default(), now)?;
-        self.silent.set_launch(launch, tree_index);
-        Ok(())
+    ) -> Result<(), String> {
+        self.collect(now);
+        self.give(now, Input::StartBranch(launch, tree_index));
+        self.started.take().unwrap_or(Ok(()))
     }
 
     /// Connections of managers that were started since the last call.
@@ -245,285 +253,117 @@ impl Jobs {
         std::mem::take(&mut self.connections)
     }
 
-    /// The job of the manager that a job link asks for, and the key of its links, if that manager is connected.
-    pub(crate) fn find_manager(&self, wanted: Instance) -> Option<(&JobId, &JobKey)> {
-        let (id, job) = self.jobs.iter().find(|(_, job)| {
-            job.connected && job.part.as_ref().is_some_and(|part| part.manager == wanted)
-        })?;
-        Some((id, &job.part.as_ref()?.key))
-    }
+    // ----- what consoles ask -----
 
-    /// Handles the report of a manager. Returns a request that the table of jobs cannot serve.
-    pub(crate) fn report(
-        &mut self,
-        job: JobId,
-        report: ManagerReport,
-        now: Time,
-    ) -> Option<Demand> {
-        self.silent.heard(&job);
-        match report {
-            ManagerReport::Begun => {}
-            ManagerReport::Ranks { alias, held, runs } => self.running(&job, (alias, held), runs),
-            ManagerReport::Spawns { state } => self.spawning(&job, state),
-            ManagerReport::Forgotten { first } => self.forgotten(&job, first),
-            ManagerReport::Receivers { can, size } => self.can_receive(&job, can, size),
-            ManagerReport::Written { counts } => self.written(&job, counts),
-            ManagerReport::Name { request, operation } => {
-                let salt = || random::bytes().map_err(|error| error.to_string());
-                return Some(Demand::Name(NameRequest::new(job, request, operation, salt)));
-            }
-            // Only root managers speak to those of other jobs.
-            ManagerReport::Meeting { request, operation } if self.root(&job).is_some() => {
-                return Some(Demand::Meeting(MeetingRequest { job, request, operation }));
-            }
-            ManagerReport::Meeting { .. } => {}
-            ManagerReport::Place { request, placement } => {
-                let placement = Box::new(placement);
-                let first = random::bytes().map(Instance::from_bytes).map_err(|e| e.to_string());
-                return Some(Demand::Spawn(Spawn::Place { job, request, placement, first }));
-            }
-            ManagerReport::Grow { launch } => return Some(Demand::Spawn(Spawn::Grow(launch))),
-            // The loop routes them.
-            ManagerReport::State { .. } | ManagerReport::Events { .. } => {}
-            ManagerReport::Ended { code, unlinked } => {
-                let is_known = self.ended(&job, code);
-                self.waiting.job_has_ended(now);
-                return (is_known && unlinked).then_some(Demand::Cancel(job));
-            }
+    /// A page of the jobs, and whether there is another page.
+    pub(crate) fn listing(&mut self, page: u32) -> (Vec<JobPart>, bool) {
+        if self.table.user().is_none() {
+            self.table.set_user(own_user());
         }
-        None
-    }
-
-    /// Adds ranks that the manager of a job reports. Ranks beyond the limits are left out of listings.
-    fn running(&mut self, id: &JobId, (alias, held): (Option<String>, bool), runs: Vec<RankRun>) {
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        (job.alias, job.held) = (alias, held);
-        let mut ranks: usize = job.runs.iter().map(|run| run.pids.len()).sum();
-        for mut run in runs.into_iter().filter(RankRun::is_sound) {
-            ranks += run.pids.len();
-            if ranks > MAX_RANKS as usize || job.runs.len() >= MAX_RUNS {
-                return log::warn!("job {id}: too many ranks here to list them all");
-            }
-            run.program = shortened(&run.program);
-            job.runs.push(run);
-        }
-    }
-
-    /// Stores the state of the spawns of a job.
-    fn spawning(&mut self, id: &JobId, mut state: SpawnState) {
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        for ready in &mut state.ready {
-            ready.program = shortened(&ready.program);
-        }
-        job.spawns = Some(state);
-    }
-
-    /// Removes a spawned world that has ended.
-    fn forgotten(&mut self, id: &JobId, first: Rank) {
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        let is_it = |run: &RankRun| run.world.is_some_and(|world| world.first == first);
-        for run in job.runs.extract_if(.., |run| is_it(run)) {
-            job.written.forget(&run.ranks);
-        }
-    }
-
-    /// The jobs whose managers are to count output now. A manager that is counting already is left out.
-    pub(crate) fn jobs_to_count(&mut self) -> Vec<JobId> {
-        let mut all = Vec::new();
-        for (id, job) in &mut self.jobs {
-            if job.connected && !job.runs.is_empty() && job.written.ask() {
-                all.push(id.clone());
-            }
-        }
-        all
-    }
-
-    /// Stores the counts of a manager.
-    fn written(&mut self, id: &JobId, counts: Vec<(Rank, u64)>) {
-        let now = self.clock.now();
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        let known = |rank: &Rank| job.runs.iter().any(|run| run.ranks.contains(*rank));
-        job.written.add(now, counts.into_iter().filter(|(rank, _)| known(rank)));
+        self.table.listing(page)
     }
 
     /// The usage of this machine, a page of the usage of ranks, and whether there is another page.
     pub(crate) fn usage(&self, page: u32) -> (HostUse, Vec<RunUse>, bool) {
-        let rows = self.jobs.iter().flat_map(|(id, job)| {
-            job.runs.iter().map(move |run| top::Row {
-                job: id,
-                alias: job.alias.as_deref(),
-                user: self.user(),
-                manager: job.manager,
-                written: &job.written,
-                run,
-            })
-        });
-        top::usage(&rows.collect::<Vec<_>>(), self.clock.now(), page)
+        let now = self.clock.now();
+        let at_us = u64::try_from(now.since(Time::ZERO).as_micros()).unwrap_or(u64::MAX);
+        let machine = HostUse { at_us, ..usage::of_host() };
+        let (samples, more) = self.table.usage(now, page);
+        (machine, samples.into_iter().map(measured).collect(), more)
     }
 
-    /// Stores which ranks can receive standard input, as the root manager reports.
-    fn can_receive(&mut self, id: &JobId, ranks: RankSet, size: u32) {
-        if let Some(job) = self.jobs.get_mut(id) {
-            job.receivers = Some((ranks, size));
-        }
+    // ----- outputs -----
+
+    /// The next event for other parts of the daemon.
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
     }
 
-    /// The jobs that were submitted here, except the job of the process `console`; none while that job runs.
-    pub(crate) fn other_jobs_than(&self, console: u32) -> Vec<JobId> {
-        let is_its = |id: &JobId| JobRef::Private(console).means(id, None);
-        if self.jobs.keys().any(is_its) {
-            return Vec::new();
-        }
-        self.jobs.values().filter(|job| job.is_root()).map(|job| job.record.job.clone()).collect()
-    }
-
-    /// The job here that `wanted` means, if its manager is connected.
-    ///
-    /// # Errors
-    /// Why there is no such job; a text for people.
-    pub(crate) fn manager_of(&self, wanted: &JobRef) -> Result<JobId, String> {
-        let me = DaemonName::new(&self.name).map_err(|e| e.to_string())?;
-        let wanted = wanted.clone().as_asked_of(&me);
-        let is_meant = |(id, job): &(&JobId, &Job)| wanted.means(id, job.alias.as_deref());
-        let found: Vec<(&JobId, &Job)> = self.jobs.iter().filter(is_meant).collect();
-        match found[..] {
-            [] => {
-                Err(format!("no {wanted} on this host; 'mpdlistjobs' lists the hosts of each job"))
-            }
-            [(id, job)] if job.connected => Ok(id.clone()),
-            [(id, _)] => {
-                Err(format!("job {id}: its manager is not connected to a daemon now; try again"))
-            }
-            _ => Err(format!("{wanted} means several jobs; name one by its id")),
-        }
-    }
-
-    /// Handles the report that a job is over and has left nothing. Whether the job is known.
-    fn ended(&mut self, id: &JobId, code: u8) -> bool {
-        let Some(job) = self.jobs.get_mut(id) else { return false };
-        log::info!("job {id} ended with {code}");
-        job.ended = true;
-        true
-    }
-
-    /// Handles the closed connection of a manager.
-    pub(crate) fn manager_closed(&mut self, id: &JobId) {
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        job.connected = false;
-        // A child is removed when it is reaped. The manager of an earlier daemon is removed now.
-        if !job.is_child {
-            self.forget(id);
-        }
-    }
-
-    /// Takes over a manager that had no daemon and registers.
-    pub(crate) fn adopt(&mut self, opening: Opening, pid: i32) -> Result<JobId, String> {
-        let Opening::Register { job: id, cookie, tree_index, manager, key, .. } = opening else {
-            return Err("a manager registers itself".to_owned());
-        };
-        match self.jobs.get_mut(&id) {
-            Some(known)
-                if (&known.record.cookie, known.record.tree_index) == (&cookie, tree_index) =>
-            {
-                log::info!("job {id} adopted, manager {pid}");
-                known.manager = Some(Pid::from_raw(pid));
-                known.part = Some(Part { tree_index, manager, key });
-                known.connected = true;
-                known.runs.clear();
-                known.spawns = None;
-                known.written = top::Written::default();
-                Ok(id)
-            }
-            _ => Err(format!("job {id} is not known here")),
-        }
-    }
-
-    /// Takes over the jobs of an earlier daemon, and sweeps those whose manager is gone.
-    pub(crate) fn adopt_records(&mut self, now: Time) {
-        for (record, file) in self.records.read() {
-            if record.job.daemon() == self.name && !record.job.is_private() {
-                self.last = self.last.max(record.job.number());
-            }
-            let job = Job {
-                part: None,
-                connected: false,
-                manager: None,
-                alias: None,
-                held: false,
-                runs: Vec::new(),
-                spawns: None,
-                receivers: None,
-                written: top::Written::default(),
-                is_child: false,
-                ended: false,
-                record,
-                file,
-            };
-            self.jobs.insert(job.record.job.clone(), job);
-        }
-        self.look_for_managers(now);
-    }
-
-    /// Sweeps the jobs whose manager has neither registered nor lives.
-    fn look_for_managers(&mut self, now: Time) {
-        let unregistered = |(id, job): (&JobId, &Job)| job.manager.is_none().then(|| id.clone());
-        let waiting: Vec<JobId> = self.jobs.iter().filter_map(unregistered).collect();
-        self.next_look = (!waiting.is_empty()).then(|| now + ADOPTION_INTERVAL);
-        for id in waiting {
-            if !self.records.has(&id) {
-                // The manager has ended properly while there was no daemon: it removes the record last.
-                self.jobs.remove(&id);
-            } else if self.records.is_free(&id) {
-                self.forget(&id);
+    /// Performs all outputs, and answers each question before the table takes anything else.
+    fn settle(&mut self, now: Time, lent: &Lent<'_>) {
+        while let Some(output) = self.table.poll_output() {
+            if let Output::Ask(question) = output {
+                let answer = self.answer(question, lent);
+                self.table.handle(now, Input::Answer(answer));
+            } else {
+                self.perform(output);
             }
         }
+        self.group = None;
     }
 
-    /// The jobs whose managers have given no sign in time. What these have sent is to be read before the next turn.
-    pub(crate) fn silent(&self, now: Time) -> Vec<JobId> {
-        self.silent.due(now)
-    }
-
-    /// Notes children that this process had before it became a daemon. They are reaped and never killed.
-    pub(crate) fn inherit(&mut self, children: Vec<Pid>) {
-        self.children.inherit(children);
-    }
-
-    /// Asks all managers to end their jobs, and starts none.
-    pub(crate) fn terminate(&mut self) {
-        self.waiting.stop();
-        for pid in self.jobs.values().filter_map(|job| job.manager) {
-            let _ = kill(pid, Signal::SIGTERM);
-        }
-    }
-
-    /// Does what is due: kills orphans, looks for managers that have not registered.
-    pub(crate) fn turn(&mut self, now: Time) {
-        if self.waiting.turn(now) {
-            for job in self.jobs.values() {
-                if let (Some(group), Some(manager)) = (&job.record.cgroup, job.manager) {
-                    self.waiting.guard(Path::new(group), manager);
-                }
+    fn perform(&mut self, output: Output) {
+        match output {
+            // The caller has answered it.
+            Output::Ask(_) => {}
+            Output::Event(Event::Started(result)) => self.started = Some(result),
+            Output::Event(event) => self.events.push_back(event),
+            Output::Log(line) => lines::write(&line),
+            Output::RemoveRecord(job) => {
+                self.records.remove(&job);
+                self.files.remove(&job);
             }
-        }
-        self.silent.expire(now);
-        let managers = self.jobs.values().filter_map(|job| job.manager);
-        let all = managers.chain(self.waiting.pids());
-        if self.children.kill_orphans(now, all, self.waiting.is_copying()) {
-            self.waiting.forsake();
-        }
-        if self.next_look.is_some_and(|at| at <= now) {
-            self.look_for_managers(now);
+            Output::CloseRecord(job) => drop(self.files.remove(&job)),
+            Output::RemoveGroup(path) => self.remove_group(path.as_ref()),
+            Output::Kill(pid) => drop(kill(process_of(pid), Signal::SIGKILL)),
+            Output::Terminate(pid) => drop(kill(process_of(pid), Signal::SIGTERM)),
+            Output::LeftBehind(pid) => {
+                let process = tree::describe(process_of(pid));
+                log::info!("cannot kill {process}, which a job left behind");
+            }
+            Output::Guard { group, manager } => self.guard(group.as_ref(), manager),
+            Output::GiveUpCopies => self.fork_server.iter_mut().for_each(ForkServer::forsake),
+            Output::DropForkServer => self.fork_server = None,
         }
     }
 
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let deadlines = [
-            self.children.next_deadline(),
-            self.next_look,
-            self.waiting.next_deadline(),
-            self.silent.next_deadline(),
-        ];
-        deadlines.into_iter().flatten().min()
+    /// Removes the control group of the job that was about to start, or of one that has started.
+    fn remove_group(&mut self, path: &Path) {
+        let new = self.group.take().filter(|group| group.path() == path);
+        let group = new.or_else(|| Cgroup::open(path).ok());
+        group.iter().for_each(|group| drop(group.remove()));
     }
+
+    fn guard(&mut self, group: &Path, manager: Pid) {
+        let server = self.fork_server.as_mut();
+        if let Some(Err(e)) = server.map(|server| server.guard(group, process_of(manager))) {
+            log::debug!("{}: it is not guarded: {e}", group.display());
+        }
+    }
+}
+
+/// The user of this process, as listings show it.
+fn own_user() -> String {
+    shortened(&user_name(geteuid().as_raw()))
+}
+
+/// Fills in what the ranks of a run use.
+fn measured(Sample { mut run, manager }: Sample) -> RunUse {
+    for rank in &mut run.ranks {
+        let process = i32::try_from(rank.pid).ok().map(Pid).zip(manager);
+        let found =
+            process.and_then(|(pid, parent)| usage::of_tree(process_of(pid), process_of(parent)));
+        if let Some(found) = found {
+            rank.state = found.state;
+            rank.cpu_ms = found.cpu_ms;
+            rank.memory_kib = found.memory_kib;
+            rank.processes = found.processes;
+        }
+    }
+    run
+}
+
+fn end_of(fate: Fate) -> Option<ManagerEnd> {
+    match fate {
+        Fate::Killed { signal, core } => {
+            Some(ManagerEnd::Signaled { signal: signal.try_into().ok()?, core })
+        }
+        Fate::Stopped => None,
+        Fate::Exited(code) => Some(ManagerEnd::Exited(code)),
+    }
+}
+
+/// An error with its causes, for people.
+fn text(error: Error) -> String {
+    format!("{error:#}")
 }

@@ -26,11 +26,6 @@ impl Records {
         Self(rundir)
     }
 
-    /// The run directory, for managers.
-    pub(super) fn rundir(&self) -> Option<String> {
-        self.0.as_ref().map(|rundir| rundir.path().display().to_string())
-    }
-
     pub(super) fn path(&self, job: &JobId) -> Option<PathBuf> {
         self.0.as_ref().map(|rundir| rundir.record(job))
     }

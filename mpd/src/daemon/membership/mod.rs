@@ -23,16 +23,17 @@ use std::os::fd::OwnedFd;
 use anyhow::Result;
 use mio::Registry;
 use mpd_channel::Instance;
-use mpd_daemon::{Input, ManagerMessage, Node, Output, Plan, not_pingable};
+use mpd_daemon::{Input, Node, Output, Plan, not_pingable};
 use mpd_io::clock::wall;
 use mpd_io::host::drain_mark::DrainMark;
 use mpd_io::host::random;
 use mpd_io::process::usage;
 use mpd_io::ring::rundir::RunDir;
+use mpd_jobtable::{Input as JobInput, ManagerMessage};
 use mpd_ring::{Connect, Purpose};
 use mpd_sansio::Time;
 use mpd_wire::job::JobSpec;
-use mpd_wire::message::{ConsoleReply, Launch, ManagerOrder, ScatterId};
+use mpd_wire::message::{ConsoleReply, ManagerOrder, ScatterId};
 use mpd_wire::{Address, DaemonName};
 
 use crate::cli::Cli;
@@ -58,7 +59,7 @@ pub(crate) struct Turn<'a> {
 
 /// What a turn lends to the node.
 fn lent<'a>(turn: &'a Turn<'_>) -> mpd_daemon::Turn<'a> {
-    mpd_daemon::Turn { now: turn.now, wall_us: wall(), jobs: &*turn.jobs }
+    mpd_daemon::Turn { now: turn.now, wall_us: wall(), jobs: turn.jobs.table() }
 }
 
 /// The node, and the descriptors and files around it.
@@ -166,7 +167,7 @@ impl Membership {
 
     /// Passes an event to the node. The next turn performs the outputs.
     pub(crate) fn handle(&mut self, jobs: &Jobs, now: Time, input: Input) {
-        self.node.handle(mpd_daemon::Turn { now, wall_us: wall(), jobs }, input);
+        self.node.handle(mpd_daemon::Turn { now, wall_us: wall(), jobs: jobs.table() }, input);
     }
 
     /// Does everything that is due: reads the links, gives the node the time, writes the links. `is_needed`: see
@@ -234,17 +235,16 @@ impl Membership {
             }
             Output::ToManager(message) => self.manager_messages.push_back((message, None)),
             Output::StartManager { order, launch, tree_index } => {
-                self.start_manager(turn, order, &launch, tree_index);
+                let job = launch.job.clone();
+                let result = turn.jobs.start_branch(launch, tree_index, now);
+                self.results.push_back(Input::ManagerStarted { order, job, result });
             }
-            Output::CountOutput => {
-                let message = |job| (ManagerMessage::new(job, ManagerOrder::CountOutput), None);
-                self.manager_messages.extend(turn.jobs.jobs_to_count().into_iter().map(message));
-            }
+            Output::CountOutput => turn.jobs.give(now, JobInput::CountOutput),
             Output::Measure { order, page } => self.measure(turn.jobs, order, page),
-            Output::StartHelper(member) => self.start_helper(turn.jobs, member),
+            Output::StartHelper(member) => self.start_helper(turn, member),
             Output::StartHook { hook, request, strings } => {
                 match self.hooks.start(hook, &request, &strings) {
-                    Ok(pid) => turn.jobs.await_helper(pid),
+                    Ok(pid) => turn.jobs.await_helper(now, pid),
                     Err(problem) => {
                         let end = mpd_daemon::HookEnd::NotStarted(problem);
                         self.results.push_back(Input::HookEnded { hook, end });
@@ -277,18 +277,6 @@ impl Membership {
         self.links.ping(turn.registry, turn.now, console, request);
     }
 
-    fn start_manager(
-        &mut self,
-        turn: &mut Turn<'_>,
-        order: ScatterId,
-        launch: &Launch,
-        tree_index: usize,
-    ) {
-        let started = turn.jobs.start_branch(launch, tree_index, turn.now);
-        let (job, result) = (launch.job.clone(), started.map_err(|e| format!("{e:#}")));
-        self.results.push_back(Input::ManagerStarted { order, job, result });
-    }
-
     /// Measures the use of this host and of a page of its ranks.
     fn measure(&mut self, jobs: &Jobs, order: ScatterId, page: Option<u32>) {
         let (host, ranks) = match page {
@@ -302,13 +290,13 @@ impl Membership {
     }
 
     /// Starts the helper that starts a lost member again. It is a child of this process.
-    fn start_helper(&mut self, jobs: &mut Jobs, member: DaemonName) {
+    fn start_helper(&mut self, turn: &mut Turn<'_>, member: DaemonName) {
         let entries = self.port().addresses();
         let Some(helpers) = &mut self.helpers else { return };
         match helpers.start(&member, &entries) {
             Ok(pid) => {
                 log::info!("starting {member} again, helper {pid}");
-                jobs.add_helper(pid);
+                turn.jobs.add_helper(turn.now, pid);
             }
             Err(e) => {
                 log::error!("cannot start {member} again: {e:#}");
@@ -320,7 +308,7 @@ impl Membership {
     /// Passes job links to their managers.
     fn pass_links(&mut self, turn: &Turn<'_>) {
         for (seeker, manager) in self.links.seekers() {
-            let Some((job, key)) = turn.jobs.find_manager(manager) else { continue };
+            let Some((job, key)) = turn.jobs.table().find_manager(manager) else { continue };
             if let Some((hello, link)) = self.links.pass_on(turn.registry, seeker, key) {
                 let message = ManagerMessage::new(job.clone(), ManagerOrder::Link { hello });
                 self.manager_messages.push_back((message, Some(link)));

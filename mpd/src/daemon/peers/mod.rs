@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Registry, Token};
-use mpd_daemon::ManagerMessage;
 use mpd_io::network::conn::Conn;
+use mpd_jobtable::ManagerMessage;
 use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::ConsoleReply;

@@ -5,11 +5,12 @@ use std::os::fd::AsRawFd as _;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
-use mpd_ending::{Answer, FileKind, Killing, Pid, Question};
+use mpd_ending::{Answer, FileKind, Killing, Question};
 use mpd_io::clean_up::leftovers::{clocks, life, lifetime};
 use mpd_io::clean_up::shm;
 use mpd_io::clock;
 use mpd_io::process::tree;
+use mpd_wire::Pid;
 use nix::unistd::getpgid;
 
 use super::Ending;

@@ -241,6 +241,6 @@ const fn level_of(level: Level) -> log::Level {
 }
 
 /// Processes as a message names them.
-fn names(pids: &[machine::Pid]) -> String {
+fn names(pids: &[mpd_wire::Pid]) -> String {
     names_of(pids, |pid| tree::describe(process_of(pid)))
 }

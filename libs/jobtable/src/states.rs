@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use mpd_daemon::ManagerMessage;
 use mpd_wire::JobId;
 use mpd_wire::message::ManagerOrder;
+
+use crate::manager_message::ManagerMessage;
 
 /// Most consoles that wait at one time.
 const MAX_ASKS: usize = 64;
@@ -17,7 +18,7 @@ struct Ask {
 
 /// The consoles that wait for a state, by the number of the request to the manager.
 #[derive(Debug, Default)]
-pub(super) struct States {
+pub(crate) struct States {
     asks: BTreeMap<u32, Ask>,
     last: u32,
 }
@@ -25,7 +26,7 @@ pub(super) struct States {
 impl States {
     /// Notes that a console waits for the state of the manager of `job`. Returns the message to the manager; `None`
     /// if too many consoles wait.
-    pub(super) fn ask(&mut self, console: usize, job: JobId) -> Option<ManagerMessage> {
+    pub(crate) fn ask(&mut self, console: usize, job: JobId) -> Option<ManagerMessage> {
         if self.asks.len() >= MAX_ASKS {
             return None;
         }
@@ -36,7 +37,7 @@ impl States {
     }
 
     /// The console that waits for this piece of the state of the manager of `job`. The last piece ends the wait.
-    pub(super) fn take(&mut self, job: &JobId, request: u32, more: bool) -> Option<usize> {
+    pub(crate) fn take(&mut self, job: &JobId, request: u32, more: bool) -> Option<usize> {
         let console = self.asks.get(&request).filter(|ask| ask.job == *job)?.console;
         if !more {
             self.asks.remove(&request);
@@ -45,13 +46,13 @@ impl States {
     }
 
     /// Handles the closed connection of the manager of `job`. Returns the consoles that wait for it.
-    pub(super) fn lose_manager(&mut self, job: &JobId) -> Vec<usize> {
+    pub(crate) fn lose_manager(&mut self, job: &JobId) -> Vec<usize> {
         let lost = self.asks.extract_if(.., |_, ask| ask.job == *job);
         lost.map(|(_, ask)| ask.console).collect()
     }
 
     /// Forgets a console that is gone.
-    pub(super) fn forget_console(&mut self, console: usize) {
+    pub(crate) fn forget_console(&mut self, console: usize) {
         self.asks.retain(|_, ask| ask.console != console);
     }
 }

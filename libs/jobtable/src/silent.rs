@@ -7,12 +7,9 @@
 
 use std::time::Duration;
 
-use mpd_io::process::tree;
 use mpd_sansio::Time;
-use mpd_wire::JobId;
 use mpd_wire::message::Launch;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use mpd_wire::{JobId, Pid};
 
 /// The silence after which the process of a manager is looked at.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
@@ -28,7 +25,7 @@ struct Silent {
     since: Time,
     state: State,
     /// What a new manager of the same host slice needs; `None` for the root.
-    launch: Option<(Launch, usize)>,
+    launch: Option<(Box<Launch>, usize)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,72 +49,56 @@ impl Silent {
 
 /// All of them, in the order of their jobs' starts.
 #[derive(Debug, Default)]
-pub(super) struct SilentManagers(Vec<Silent>);
+pub(crate) struct SilentManagers(Vec<Silent>);
 
 impl SilentManagers {
     /// A manager has got its job.
-    pub(super) fn add(&mut self, job: JobId, pid: Pid, now: Time) {
+    pub(crate) fn add(&mut self, job: JobId, pid: Pid, now: Time) {
         self.0.push(Silent { job, pid, since: now, state: State::New, launch: None });
     }
 
     /// What a new manager would need in its place.
-    pub(super) fn set_launch(&mut self, launch: &Launch, tree_index: usize) {
+    pub(crate) fn set_launch(&mut self, launch: Box<Launch>, tree_index: usize) {
         if let Some(silent) = self.0.iter_mut().find(|silent| silent.job == launch.job) {
-            silent.launch = Some((launch.clone(), tree_index));
+            silent.launch = Some((launch, tree_index));
         }
     }
 
     /// The manager of the job has given a sign.
-    pub(super) fn heard(&mut self, job: &JobId) {
+    pub(crate) fn heard(&mut self, job: &JobId) {
         self.0.retain(|silent| silent.job != *job);
     }
 
     /// The manager of the job is dead. What a new one needs, if it was killed for its silence and is not the root.
-    pub(super) fn died(&mut self, job: &JobId) -> Option<(Launch, usize)> {
+    pub(crate) fn died(&mut self, job: &JobId) -> Option<(Box<Launch>, usize)> {
         let at = self.0.iter().position(|silent| silent.job == *job)?;
         let silent = self.0.remove(at);
         silent.launch.filter(|_| silent.state == State::Killed)
     }
 
-    pub(super) fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.0.iter().filter_map(Silent::due).min()
     }
 
     /// The jobs whose managers are to be looked at now, or to be killed. What they have sent must be read before
-    /// [`Self::expire`].
-    pub(super) fn due(&self, now: Time) -> Vec<JobId> {
+    /// [`Self::judge`].
+    pub(crate) fn due(&self, now: Time) -> Vec<JobId> {
         let is_due = |silent: &&Silent| silent.due().is_some_and(|at| at <= now);
         self.0.iter().filter(is_due).map(|silent| silent.job.clone()).collect()
     }
 
-    /// Looks at those that are due, and kills the stopped ones and those that were silent for too long.
-    pub(super) fn expire(&mut self, now: Time) {
-        self.expire_by(
-            now,
-            |pid| tree::is_suspended(pid) == Some(true),
-            |pid| {
-                let _ = kill(pid, Signal::SIGKILL);
-            },
-        );
+    /// The first one that is due, and whether it is to be looked at before it is judged.
+    pub(crate) fn first_due(&self, now: Time) -> Option<(JobId, Pid, bool)> {
+        let due = self.0.iter().find(|silent| silent.due().is_some_and(|at| at <= now))?;
+        Some((due.job.clone(), due.pid, due.state == State::New))
     }
 
-    fn expire_by(&mut self, now: Time, is_stopped: impl Fn(Pid) -> bool, mut end: impl FnMut(Pid)) {
-        for silent in &mut self.0 {
-            if silent.due().is_none_or(|at| at > now) {
-                continue;
-            }
-            let is_stopped = silent.state == State::New && is_stopped(silent.pid);
-            let is_over = now.since(silent.since) >= PATIENCE;
-            silent.state = if is_stopped || is_over { State::Killed } else { State::Runs };
-            if silent.state == State::Killed {
-                let (job, pid) = (&silent.job, silent.pid);
-                let state = if is_stopped { "is stopped" } else { "gives no sign" };
-                log::warn!(
-                    "job {job}: its manager {pid} {state}; it is killed, and the job gets a new one"
-                );
-                end(pid);
-            }
-        }
+    /// Judges one that is due. Returns its process, if it is to be killed.
+    pub(crate) fn judge(&mut self, now: Time, job: &JobId, is_stopped: bool) -> Option<Pid> {
+        let silent = self.0.iter_mut().find(|silent| silent.job == *job)?;
+        let is_over = now.since(silent.since) >= PATIENCE;
+        silent.state = if is_stopped || is_over { State::Killed } else { State::Runs };
+        (silent.state == State::Killed).then_some(silent.pid)
     }
 }
 
@@ -136,14 +117,16 @@ mod tests {
     /// One of job 1 that has its job since 0.
     fn one() -> SilentManagers {
         let mut silent = SilentManagers::default();
-        silent.add(job(1), Pid::from_raw(7), at(0));
+        silent.add(job(1), Pid(7), at(0));
         silent
     }
 
     /// Those that are killed at a time.
     fn killed(silent: &mut SilentManagers, now: Time, is_stopped: bool) -> Vec<i32> {
         let mut killed = Vec::new();
-        silent.expire_by(now, |_| is_stopped, |pid| killed.push(pid.as_raw()));
+        while let Some((job, _, is_new)) = silent.first_due(now) {
+            killed.extend(silent.judge(now, &job, is_new && is_stopped).map(|Pid(pid)| pid));
+        }
         killed
     }
 

@@ -130,10 +130,10 @@ fn pieces(mut part: JobPart) -> Vec<JobPart> {
 #[cfg(test)]
 mod tests {
     use mpd_wire::Rank;
+    use mpd_wire::frame::compact;
     use mpd_wire::message::{OrderAnswer, ReadySpawn};
 
     use super::*;
-    use crate::request::payload_of;
 
     /// A job whose texts take as much room as possible.
     fn part(number: u64, ranks: u32) -> JobPart {
@@ -163,7 +163,7 @@ mod tests {
         loop {
             let (jobs, more) = page(parts.iter().cloned(), number);
             let answer = OrderAnswer::Jobs { jobs: jobs.clone(), more };
-            let bytes = payload_of(&answer).as_bytes().len();
+            let bytes = compact::to_vec(&answer).len();
             assert!(bytes <= MAX_ANSWER, "page {number} has {bytes} bytes");
             for job in jobs {
                 assert!(job.runs.iter().all(RankRun::is_sound));
@@ -204,7 +204,7 @@ mod tests {
         for number in 0.. {
             let (jobs, more) = page(std::iter::once(whole.clone()), number);
             let answer = OrderAnswer::Jobs { jobs: jobs.clone(), more };
-            assert!(payload_of(&answer).as_bytes().len() <= MAX_ANSWER);
+            assert!(compact::to_vec(&answer).len() <= MAX_ANSWER);
             for piece in jobs {
                 match &mut joined {
                     Some(joined) => add(joined, piece),

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use mpd_daemon::listing;
-use mpd_io::process::usage;
 use mpd_ring::MAX_ANSWER;
 use mpd_sansio::Time;
-use mpd_wire::message::{HostUse, RankRun, RankUse, RunUse};
-use mpd_wire::{JobId, Rank, RankSet};
-use nix::unistd::Pid;
+use mpd_wire::message::{RankRun, RankUse, RunUse};
+use mpd_wire::{JobId, Pid, Rank, RankSet};
+
+use crate::listing;
 
 /// Bytes of a page. The rest of an answer is the usage of the machine and the frame around it.
 const PAGE: usize = MAX_ANSWER - 448;
@@ -19,7 +18,7 @@ const RANK: usize = 192;
 
 /// The bytes that the ranks of a job have written, as their manager counted last.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(crate) struct Written {
     counts: BTreeMap<Rank, u64>,
     at: Option<Time>,
     /// The manager was asked and has not answered yet.
@@ -28,44 +27,53 @@ pub(super) struct Written {
 
 impl Written {
     /// Whether to ask the manager now: it has not been asked yet.
-    pub(super) fn ask(&mut self) -> bool {
+    pub(crate) fn ask(&mut self) -> bool {
         !std::mem::replace(&mut self.asked, true)
     }
 
     /// Stores the counts of the manager.
-    pub(super) fn add(&mut self, now: Time, counts: impl Iterator<Item = (Rank, u64)>) {
+    pub(crate) fn add(&mut self, now: Time, counts: impl Iterator<Item = (Rank, u64)>) {
         self.counts.extend(counts);
         self.at = Some(now);
         self.asked = false;
     }
 
     /// Forgets ranks that have ended for good.
-    pub(super) fn forget(&mut self, ranks: &RankSet) {
+    pub(crate) fn forget(&mut self, ranks: &RankSet) {
         self.counts.retain(|rank, _| !ranks.contains(*rank));
     }
 }
 
 /// A run of a job, with the data of the job.
 #[derive(Debug)]
-pub(super) struct Row<'a> {
-    pub(super) job: &'a JobId,
-    pub(super) alias: Option<&'a str>,
+pub(crate) struct Row<'a> {
+    pub(crate) job: &'a JobId,
+    pub(crate) alias: Option<&'a str>,
     /// The user of the job.
-    pub(super) user: &'a str,
-    pub(super) manager: Option<Pid>,
-    pub(super) written: &'a Written,
-    pub(super) run: &'a RankRun,
+    pub(crate) user: &'a str,
+    pub(crate) manager: Option<Pid>,
+    pub(crate) written: &'a Written,
+    pub(crate) run: &'a RankRun,
 }
 
-/// The usage of this machine, a page of the usage of `rows`, and whether there is another page.
-pub(super) fn usage(rows: &[Row<'_>], now: Time, page: u32) -> (HostUse, Vec<RunUse>, bool) {
-    let machine = HostUse { at_us: micros(now), ..usage::of_host() };
+/// A run on a page of usage. Its owner fills in what the ranks use.
+#[derive(Debug)]
+pub struct Sample {
+    pub run: RunUse,
+    /// The parent of the ranks.
+    pub manager: Option<Pid>,
+}
+
+/// A page of the usage of `rows`, and whether there is another page.
+pub(crate) fn page(rows: &[Row<'_>], now: Time, page: u32) -> (Vec<Sample>, bool) {
     let heads: Vec<RunUse> = rows.iter().map(|row| head(row, now)).collect();
     let sizes = heads.iter().zip(rows).map(|(head, row)| (bytes(head), row.run.pids.len()));
     let (slices, more) = slices(sizes, page);
-    let run =
-        |(at, range): (usize, _)| RunUse { ranks: ranks(&rows[at], range), ..heads[at].clone() };
-    (machine, slices.into_iter().map(run).collect(), more)
+    let sample = |(at, range): (usize, _)| Sample {
+        run: RunUse { ranks: ranks(&rows[at], range), ..heads[at].clone() },
+        manager: rows[at].manager,
+    };
+    (slices.into_iter().map(sample).collect(), more)
 }
 
 fn head(row: &Row<'_>, now: Time) -> RunUse {
@@ -81,18 +89,14 @@ fn head(row: &Row<'_>, now: Time) -> RunUse {
     }
 }
 
+/// The ranks, as if their processes were gone.
 fn ranks(row: &Row<'_>, range: Range<usize>) -> Vec<RankUse> {
     let pairs = row.run.ranks.ranks().zip(&row.run.pids).skip(range.start).take(range.len());
-    pairs.map(|(rank, &pid)| rank_use(row, rank, pid)).collect()
-}
-
-fn rank_use(row: &Row<'_>, rank: Rank, pid: u32) -> RankUse {
-    let written = row.written.counts.get(&rank).copied().unwrap_or(0);
-    let process = i32::try_from(pid).ok().map(Pid::from_raw);
-    let found = process.zip(row.manager).and_then(|(pid, parent)| usage::of_tree(pid, parent));
-    let (state, cpu_ms, memory_kib, processes) =
-        found.map_or(('X', 0, 0, 0), |u| (u.state, u.cpu_ms, u.memory_kib, u.processes));
-    RankUse { rank, pid, state, cpu_ms, memory_kib, processes, written }
+    let rank_use = |(rank, &pid)| {
+        let written = row.written.counts.get(&rank).copied().unwrap_or(0);
+        RankUse { rank, pid, state: 'X', cpu_ms: 0, memory_kib: 0, processes: 0, written }
+    };
+    pairs.map(rank_use).collect()
 }
 
 /// The runs of one page, each with a range of its ranks, and whether there is another page. `runs` has the bytes
@@ -138,7 +142,7 @@ fn micros(at: Time) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use mpd_wire::message::OrderAnswer;
+    use mpd_wire::message::{HostUse, OrderAnswer};
 
     use super::*;
 

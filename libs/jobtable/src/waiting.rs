@@ -3,15 +3,13 @@
 //! some time. They are copies of the fork server, which is started with the first of them. The daemon of a private ring of
 //! one starts the manager of its job at once, and both get ready at the same time.
 
-use std::path::Path;
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use anyhow::Result;
-use mpd_io::network::conn::Conn;
 use mpd_sansio::Time;
-use nix::unistd::Pid;
+use mpd_wire::Pid;
 
-use super::fork_server::ForkServer;
+use crate::line::Line;
 
 /// The time after the start of the daemon at which the first manager is started.
 const AT_FIRST: Duration = Duration::from_millis(100);
@@ -75,132 +73,114 @@ impl Plan {
 
 /// The managers in waiting.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingManagers {
     plan: Plan,
-    fork_server: Option<ForkServer>,
-    managers: Vec<(Pid, Conn)>,
+    fork_server: Option<Pid>,
+    /// The number of copies that were requested, and for which the fork server has not answered.
+    requested: usize,
+    managers: VecDeque<Pid>,
 }
 
-impl Waiting {
+impl WaitingManagers {
     /// None yet. `wanted` of them are kept.
     pub(crate) fn new(wanted: u8, now: Time) -> Self {
-        Self { plan: Plan::new(wanted.into(), now), fork_server: None, managers: Vec::new() }
+        let plan = Plan::new(wanted.into(), now);
+        Self { plan, fork_server: None, requested: 0, managers: VecDeque::new() }
     }
 
     /// One for the only job of a private ring. No other one follows.
-    pub(crate) fn of_one_job(manager: (Pid, Conn)) -> Self {
-        Self { plan: Plan::new(0, Time::ZERO), fork_server: None, managers: vec![manager] }
+    pub(crate) fn of_one_job(manager: Pid) -> Self {
+        Self { managers: [manager].into(), ..Self::new(0, Time::ZERO) }
     }
 
     /// Starts no further one.
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.plan = Plan::new(0, Time::ZERO);
     }
 
     /// Takes one of them for a job, the oldest first.
-    pub(super) fn take(&mut self, now: Time) -> Option<(Pid, Conn)> {
-        self.collect(now);
-        if self.managers.is_empty() {
-            return None;
-        }
+    pub(crate) fn take(&mut self, now: Time) -> Option<Pid> {
+        let manager = self.managers.pop_front()?;
         self.plan.taken(now);
-        Some(self.managers.remove(0))
+        Some(manager)
     }
 
-    /// Collects those that were requested, and requests the next one if it is time. Returns whether it did. The daemon is
-    /// not woken by an answer: nothing is to be done before the next turn.
-    pub(super) fn turn(&mut self, now: Time) -> bool {
-        self.collect(now);
-        let waiting = self.count();
-        if !self.plan.is_due(waiting, now) {
-            return false;
-        }
-        match self.request() {
-            Ok(()) => self.plan.started(self.count(), now),
-            Err(e) => self.fail(&e, now),
-        }
-        true
+    /// Whether it is time to request the next one. The daemon is not woken by the answer to a request: nothing is to be
+    /// done before the next turn.
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+        self.plan.is_due(self.count(), now)
     }
 
-    /// Lets the fork server guard the control group of a job. A job that ends before the next manager is requested costs
-    /// nothing.
-    pub(super) fn guard(&mut self, group: &Path, manager: Pid) {
-        let server = self.fork_server.as_mut();
-        if let Some(Err(e)) = server.map(|server| server.guard(group, manager)) {
-            log::debug!("{}: it is not guarded: {e}", group.display());
-        }
+    pub(crate) const fn has_fork_server(&self) -> bool {
+        self.fork_server.is_some()
     }
 
-    fn request(&mut self) -> Result<()> {
-        let server = match &mut self.fork_server {
-            Some(server) => server,
-            none => none.insert(ForkServer::start()?),
-        };
-        server.request()
+    pub(crate) const fn set_fork_server(&mut self, pid: Pid) {
+        self.fork_server = Some(pid);
     }
 
-    fn collect(&mut self, now: Time) {
-        while let Some(manager) = self.fork_server.as_mut().and_then(ForkServer::next_manager) {
-            match manager {
-                Ok(manager) => self.managers.push(manager),
-                Err(e) => self.fail(&e, now),
-            }
-        }
+    /// One was requested.
+    pub(crate) fn requested(&mut self, now: Time) {
+        self.requested += 1;
+        self.plan.started(self.count(), now);
     }
 
-    fn fail(&mut self, error: &anyhow::Error, now: Time) {
-        log::info!("no manager waits for the next job: {error:#}");
+    /// The fork server has answered a request with this manager, or with none.
+    pub(crate) fn copied(&mut self, manager: Option<Pid>) {
+        self.requested = self.requested.saturating_sub(1);
+        self.managers.extend(manager);
+    }
+
+    /// None could be made. Returns a line about it.
+    pub(crate) fn fail(&mut self, problem: &str, now: Time) -> Line {
         self.plan.failed(now);
+        Line::info(format!("no manager waits for the next job: {problem}"))
     }
 
     /// Whether the fork server was asked for a copy and has not reported the process of that copy.
-    pub(super) fn is_copying(&self) -> bool {
-        self.fork_server.as_ref().is_some_and(|server| server.requested() > 0)
-    }
-
-    /// Gives up the copies that were requested, because the daemon may have killed one of them as an orphan. The others
-    /// end when their connections are closed here.
-    pub(super) fn forsake(&mut self) {
-        self.fork_server.iter_mut().for_each(ForkServer::forsake);
+    pub(crate) const fn is_copying(&self) -> bool {
+        self.requested > 0
     }
 
     /// The number of managers in waiting, including copies that the fork server still has to make.
     fn count(&self) -> usize {
-        self.managers.len() + self.fork_server.as_ref().map_or(0, ForkServer::requested)
+        self.managers.len() + self.requested
     }
 
     /// A job has ended here, so there is time for the next start.
-    pub(super) fn job_has_ended(&mut self, now: Time) {
+    pub(crate) fn job_has_ended(&mut self, now: Time) {
         self.plan.job_has_ended(self.count(), now);
     }
 
-    /// A child has died. Whether it was one of these, or the fork server.
-    pub(super) fn died(&mut self, pid: Pid, now: Time) -> bool {
-        if self.fork_server.take_if(|server| server.pid() == pid).is_some() {
-            log::warn!("the fork server {pid} has died");
-            self.plan.failed(now);
-            return true;
-        }
-        self.fork_server.iter_mut().for_each(|server| server.forget(pid));
-        self.collect(now);
+    pub(crate) fn is_fork_server(&self, pid: Pid) -> bool {
+        self.fork_server == Some(pid)
+    }
+
+    /// The fork server has died, with all copies that it still had to make.
+    pub(crate) fn lose_fork_server(&mut self, now: Time) {
+        self.fork_server = None;
+        self.requested = 0;
+        self.plan.failed(now);
+    }
+
+    /// A child has died. Whether it was one of these.
+    pub(crate) fn lose(&mut self, pid: Pid, now: Time) -> bool {
         let before = self.managers.len();
-        self.managers.retain(|(manager, _)| *manager != pid);
+        self.managers.retain(|manager| *manager != pid);
         let is_one = self.managers.len() < before;
         if is_one {
-            log::warn!("manager {pid}, which waited for a job, has died");
             self.plan.failed(now);
         }
         is_one
     }
 
-    pub(super) const fn next_deadline(&self) -> Option<Time> {
+    pub(crate) const fn next_deadline(&self) -> Option<Time> {
         self.plan.next
     }
 
     /// The processes of all of them, and of the fork server.
-    pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
-        let server = self.fork_server.iter().map(ForkServer::pid);
-        self.managers.iter().map(|(pid, _)| *pid).chain(server)
+    pub(crate) fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.managers.iter().copied().chain(self.fork_server)
     }
 }
 
