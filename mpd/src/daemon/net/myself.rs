@@ -85,8 +85,8 @@ mod tests {
             myself().check(json.as_bytes(), None).map(|greeting| greeting.name.to_string())
         };
         assert_eq!(greeting(r#""versions":[2,9],"#), Ok("h2".to_owned()));
-        let problem = "the daemon there, of release 0.9, speaks version 1 in rings, this one 2";
+        let problem = "the daemon there, of release 0.9, speaks version 1 in rings, this one 3";
         assert_eq!(greeting(""), Err(problem.to_owned()));
-        assert!(greeting(r#""versions":[3,4],"#).unwrap_err().contains("version 3 to 4 in rings"));
+        assert!(greeting(r#""versions":[4,5],"#).unwrap_err().contains("version 4 to 5 in rings"));
     }
 }

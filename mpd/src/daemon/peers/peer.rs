@@ -317,14 +317,14 @@ mod tests {
     #[test]
     fn another_version_is_refused_before_the_rest_is_read_and_an_unknown_request_by_its_name() {
         let refusal = |text: &str| opening(text.as_bytes()).unwrap_err();
-        for other in [r#"{"status":{"version":9}}"#, r#"{"later":{"version":[11,12]}}"#] {
+        for other in [r#"{"status":{"version":9}}"#, r#"{"later":{"version":[12,13]}}"#] {
             let problem = refusal(other);
             assert!(
                 problem.starts_with("this daemon speaks version 11 and you speak "),
                 "{problem}"
             );
             assert!(
-                problem.contains("speak 9:") || problem.contains("speak 11 to 12:"),
+                problem.contains("speak 9:") || problem.contains("speak 12 to 13:"),
                 "{problem}"
             );
         }
