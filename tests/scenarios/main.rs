@@ -18,6 +18,7 @@ mod hosts;
 mod managers;
 #[path = "../sim/names.rs"]
 mod names;
+#[allow(dead_code, reason = "the stories use a part of the simulator")]
 #[path = "../sim/network.rs"]
 mod network;
 #[allow(dead_code, reason = "the stories use a part of the simulator")]

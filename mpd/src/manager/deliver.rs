@@ -9,9 +9,9 @@ use mpd_wire::Rank;
 use nix::unistd::Pid;
 
 use super::event::{Descriptors, Event, ForLinks, ForRanks, ForStdio};
-use super::pids::number_of;
 use super::pmi::level_of;
 use super::process::Process;
+use mpd_io::process::identity::number_of;
 
 impl Process {
     /// Has one output performed. Its consequences are reported as events.

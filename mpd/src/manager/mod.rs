@@ -28,7 +28,6 @@ mod host_facts;
 mod links;
 mod means;
 mod parent;
-mod pids;
 mod pmi;
 mod pmi_socket;
 mod process;

@@ -15,10 +15,10 @@ use nix::unistd::getpgid;
 
 use super::Ending;
 use crate::manager::context::Turn;
-use crate::manager::pids::{number_of, process_of};
 use crate::manager::ranks::Ranks;
 use crate::manager::tokens::SHM_USERS;
 use crate::users::Helper;
+use mpd_io::process::identity::{number_of, process_of};
 
 impl Ending {
     /// Answers a question.

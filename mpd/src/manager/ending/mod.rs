@@ -39,10 +39,10 @@ use self::clean_up::{CleanUp, beginning};
 use self::groups::Groups;
 use super::context::Turn;
 use super::event::{Event, ForRanks};
-use super::pids::process_of;
 use super::ranks::Ranks;
 use crate::notes::Notes;
 use crate::users::Helper;
+use mpd_io::process::identity::process_of;
 
 /// The machine, and what its outputs concern besides the ranks.
 #[derive(Debug)]

@@ -59,9 +59,9 @@ use super::context::Turn;
 use super::ending::groups::Groups;
 use super::event::{Descriptors, Event, ForStdio};
 use super::links::staging::Staging;
-use super::pids::{number_of, process_of};
 use super::pmi_socket::PmiSocket;
 use crate::mpi_users::Search;
+use mpd_io::process::identity::{number_of, process_of};
 
 /// What the ranks of this host have in common.
 #[derive(Debug)]
