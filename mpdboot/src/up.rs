@@ -52,6 +52,8 @@ struct Up<'a> {
     rows: Vec<Row>,
     /// The name of this host for Slurm or for the site, if the remote shell starts its daemon too.
     node: Option<String>,
+    /// Whether the ring existed before.
+    was_running: bool,
     /// Set for the user's ring on a site: whether this host is to run processes, and the right to boot.
     site: Option<(bool, site::Turn)>,
     /// The remote shells that stay.
@@ -73,8 +75,8 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
                 return hold::run_in_holder(&mut up.signals);
             }
             let result = up.run();
-            if up.site.is_some() && versions::is_missing(&up.rows) {
-                ring::undo(cli, &up.rundir, &up.rows, &up.list);
+            if up.site.is_some() && !up.was_running && versions::is_missing(&up.rows) {
+                ring::undo(cli.add, &up.rundir, &up.rows, &up.list);
                 // The right to boot passes on with the process.
                 drop(up.site.take());
                 versions::become_common(&up.rows)?;
@@ -167,8 +169,21 @@ impl<'a> Up<'a> {
         let runs = |this: &ThisSite| this.own().is_some_and(|own| own.roles.run);
         let turn = |this| Ok::<_, anyhow::Error>((runs(this), site::Turn::take(&rundir)?));
         let site = this_site.map(turn).transpose()?;
-        let up =
-            Self { cli, wanted, manner, roster, rundir, signals, rows, node, site, kept, list };
+        let was_running = false;
+        let up = Self {
+            was_running,
+            cli,
+            wanted,
+            manner,
+            roster,
+            rundir,
+            signals,
+            rows,
+            node,
+            site,
+            kept,
+            list,
+        };
         if !up.roster.dropped.is_empty() {
             let again = up.roster.dropped.join(", ");
             up.report(&format!(
@@ -198,6 +213,7 @@ impl<'a> Up<'a> {
         let key = self.key(existing.is_none())?;
         before::number(&mut self.roster, existing.as_ref());
         let is_new = existing.is_none();
+        self.was_running = !is_new;
         let end = match existing {
             Some(view) => {
                 ring::mark_own(&view, &mut self.rows);
@@ -226,7 +242,7 @@ impl<'a> Up<'a> {
             return Ok(end);
         }
         if let StepEnd::Signal(signal) = end {
-            ring::undo(self.cli, &self.rundir, &self.rows, &self.list);
+            ring::undo(self.cli.add || self.was_running, &self.rundir, &self.rows, &self.list);
             return Ok(StepEnd::Signal(signal));
         }
         let patience = Duration::from_secs(self.cli.timeout.into());

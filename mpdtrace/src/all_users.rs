@@ -6,10 +6,10 @@
 pub mod drain;
 pub mod merge;
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
@@ -20,6 +20,7 @@ use mpd_io::process::identity::user_name;
 use mpd_io::ring::rundir::SITE_RUN;
 use mpd_io::ring::rundir::host_name;
 use mpd_io::ring::site;
+use mpd_wire::JobId;
 use mpd_wire::message::JobRef;
 use nix::unistd::geteuid;
 
@@ -30,8 +31,8 @@ use crate::tool;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Most tools at a time.
 const WIDTH: usize = 16;
-/// Most entries of a directory that are examined.
-const MAX_ENTRIES: usize = 10_000;
+/// Most daemons of one user on this host.
+const MAX_OF_USER: usize = 16;
 /// One line for each act of root.
 const AUDIT: &str = "/var/log/mpd-suite/audit.log";
 
@@ -65,7 +66,7 @@ pub struct UsersDaemon {
 pub fn daemons(owner: Option<&str>) -> Vec<UsersDaemon> {
     let mut places = vec![PathBuf::from(SITE_RUN), PathBuf::from("/tmp")];
     places.extend(entries(Path::new("/run/user")));
-    let mut all = Vec::new();
+    let (mut all, mut counts) = (Vec::new(), BTreeMap::new());
     for rundir in places.iter().flat_map(|place| entries(place)) {
         let name = rundir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if !(name == "mpd" || name.starts_with("mpd-")) {
@@ -80,8 +81,11 @@ pub fn daemons(owner: Option<&str>) -> Vec<UsersDaemon> {
         if !found.is_dir() || found.uid() == 0 || !(serves("mpd.sock") || serves("private")) {
             continue;
         }
+        // One user must not use up the time of root.
+        let count = counts.entry(found.uid()).or_insert(0_usize);
+        *count += 1;
         let user = user_name(found.uid());
-        if owner.is_none_or(|owner| owner == user) {
+        if *count <= MAX_OF_USER && owner.is_none_or(|owner| owner == user) {
             all.push(UsersDaemon { uid: found.uid(), gid: found.gid(), user, rundir });
         }
     }
@@ -90,7 +94,7 @@ pub fn daemons(owner: Option<&str>) -> Vec<UsersDaemon> {
 }
 
 fn entries(directory: &Path) -> Vec<PathBuf> {
-    let all = fs::read_dir(directory).into_iter().flatten().take(MAX_ENTRIES).flatten();
+    let all = fs::read_dir(directory).into_iter().flatten().flatten();
     all.map(|entry| entry.path()).collect()
 }
 
@@ -101,12 +105,36 @@ impl UsersDaemon {
     /// A text for people.
     pub fn run(&self, name: &str, arguments: &[String]) -> Result<Ended, String> {
         let program = tool::own_path(name).map_err(|e| format!("{e:#}"))?;
-        let mut command = Command::new(program);
-        command.args(arguments).arg("--rundir").arg(&self.rundir).current_dir("/");
-        // The standard library also gives up all further groups of root.
-        command.env_clear().env("PATH", "/usr/bin:/bin").gid(self.gid).uid(self.uid);
-        command.process_group(0);
-        Running::of(command, name)?.end(PATIENCE)
+        let rundir = self.rundir.display().to_string();
+        let arguments = arguments.iter().cloned().chain(["--rundir".to_owned(), rundir]);
+        self.execute(&program, arguments)
+    }
+
+    /// Whether its ring is one of a site.
+    pub fn is_of_site(&self) -> bool {
+        self.rundir.starts_with(SITE_RUN)
+    }
+
+    /// Removes the key of its ring. Whether that was possible.
+    pub fn forget_key(&self) -> bool {
+        let key = self.rundir.join("key").display().to_string();
+        let words = ["-f".to_owned(), "--".to_owned(), key];
+        self.execute("/bin/rm", words.into_iter()).is_ok_and(|ended| ended.status.success())
+    }
+
+    fn execute(
+        &self,
+        program: &str,
+        arguments: impl Iterator<Item = String>,
+    ) -> Result<Ended, String> {
+        // A session of its own before the user is changed: the user controls this process, and it must not have root's
+        // terminal.
+        let mut command = Command::new("/usr/bin/setsid");
+        command.arg("/usr/bin/setpriv");
+        command.args([format!("--reuid={}", self.uid), format!("--regid={}", self.gid)]);
+        command.args(["--clear-groups", "--"]).arg(program).args(arguments);
+        command.current_dir("/").env_clear().env("PATH", "/usr/bin:/bin");
+        Running::of(command, program)?.end(PATIENCE)
     }
 }
 
@@ -125,7 +153,10 @@ fn outputs(name: &str, arguments: &[String], all: &AllUsers) -> Result<(Vec<Stri
                 let who = format!("{}, {}", daemon.user, daemon.rundir.display());
                 ended.err.lines().for_each(|line| tool::warn(name, &format!("{who}: {line}")));
                 failed |= !ended.status.success();
-                texts.push(ended.out);
+                // A user speaks only for himself.
+                let is_json = arguments.iter().any(|word| word == "--json");
+                let own = is_json.then(|| merge::of_user(&ended.out, &daemon.user));
+                texts.push(own.unwrap_or(ended.out));
             }
             Err(problem) => {
                 failed = true;
@@ -165,7 +196,7 @@ fn elsewhere(
 }
 
 fn remote_line(name: &str, arguments: &[String], owner: Option<&str>) -> Result<Vec<String>> {
-    let mut line = vec![tool::own_path(name)?, "--all-users".to_owned(), "--here".to_owned()];
+    let mut line = vec![tool::path_elsewhere(name)?, "--all-users".to_owned(), "--here".to_owned()];
     line.extend(owner.into_iter().flat_map(|owner| ["--owner".to_owned(), owner.to_owned()]));
     line.extend(arguments.iter().cloned());
     Ok(line)
@@ -185,8 +216,13 @@ pub fn list(
     form: fn(&[String]) -> Result<String>,
 ) -> Result<ExitCode> {
     let (texts, failed) = outputs("mpdlistjobs", arguments, all)?;
-    tool::print(&form(&texts)?)?;
+    tool::print(&plain(&form(&texts)?))?;
     Ok(tool::code(failed))
+}
+
+/// Lines of a user without characters that a terminal obeys.
+fn plain(text: &str) -> String {
+    text.lines().map(|line| one_line(line) + "\n").collect()
 }
 
 /// `mpdtop --all-users`: one table for each ring that has a daemon here.
@@ -204,13 +240,10 @@ pub fn tables(name: &str, arguments: &[String], all: &AllUsers) -> Result<ExitCo
         match result {
             Ok(ended) => {
                 failed |= !ended.status.success();
-                tool::print(&format!(
-                    "{} ({})\n{}{}\n",
-                    daemon.user,
-                    daemon.rundir.display(),
-                    ended.out,
-                    ended.err
-                ))?;
+                let head = format!("{} ({})", daemon.user, daemon.rundir.display());
+                let text =
+                    format!("{}\n{}{}\n", one_line(&head), plain(&ended.out), plain(&ended.err));
+                tool::print(&text)?;
             }
             Err(problem) => {
                 failed = true;
@@ -242,9 +275,13 @@ pub fn act(
     all: &AllUsers,
     arguments: impl Fn(&str) -> Vec<String>,
 ) -> Result<ExitCode> {
-    let listing = [word(job), "--json".to_owned()];
-    let (texts, _) = outputs("mpdlistjobs", &listing, all)?;
-    let found = merge::only(&merge::listings(&texts)?).map_err(anyhow::Error::msg)?;
+    let found = match find(job, all) {
+        Ok(found) => found,
+        Err(error) => {
+            audit(&format!("{name} {}: failed: {error:#}", word(job)))?;
+            return Err(error);
+        }
+    };
     let words = arguments(&found.job);
     let mut result = Err(format!("{} has no daemon on the hosts of job {}", found.user, found.job));
     for daemon in daemons(Some(&found.user)) {
@@ -253,11 +290,11 @@ pub fn act(
             break;
         }
     }
-    if result.is_err() && !all.here {
+    let site = if result.is_err() && !all.here { site::load()? } else { None };
+    if let Some(this) = site {
         let line = remote_line(name, &words, Some(&found.user))?;
-        for host in
-            found.hosts.iter().map(|it| it.host.as_str()).filter(|host| *host != host_name())
-        {
+        let is_other = |host: &&str| *host != this.here && this.site.find([*host]).is_some();
+        for host in found.hosts.iter().map(|it| it.host.as_str()).filter(is_other) {
             // The audit of this act is here.
             result = success(name, root_shell().run(host, &line, PATIENCE));
             if result.is_ok() {
@@ -269,6 +306,19 @@ pub fn act(
         result.as_ref().map_or_else(|problem| format!("failed: {problem}"), |()| "done".to_owned());
     audit(&format!("{name} {} of {}: {outcome}", words.join(" "), found.user))?;
     result.map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg)
+}
+
+/// The one job that `job` means. The answers of a user or host are not trusted to name another one.
+fn find(job: &JobRef, all: &AllUsers) -> Result<merge::Found> {
+    let listing = [word(job), "--json".to_owned()];
+    let (texts, _) = outputs("mpdlistjobs", &listing, all)?;
+    let found = merge::only(&merge::listings(&texts)).map_err(anyhow::Error::msg)?;
+    let id: JobId = found.job.parse().ok().context("an answer has a job without a valid name")?;
+    let is_another = matches!(job, JobRef::Id(wanted) if *wanted != id);
+    if is_another || all.owner.as_ref().is_some_and(|owner| *owner != found.user) {
+        bail!("an answer names another job ({id} of {})", found.user);
+    }
+    Ok(found)
 }
 
 fn success(name: &str, ended: Result<Ended, String>) -> Result<(), String> {

@@ -87,6 +87,18 @@ pub fn own_path(name: &str) -> Result<String> {
     Ok(own.with_file_name(name).display().to_string())
 }
 
+/// The path of the tool `name` on another host of a site, which may have other versions of the suite.
+///
+/// # Errors
+/// As for [`own_path`].
+pub fn path_elsewhere(name: &str) -> Result<String> {
+    let own = own_path(name)?;
+    Ok(match mpd_site::files::is_installed(&own) {
+        true => format!("{}/bin/{name}", mpd_site::CURRENT),
+        false => own,
+    })
+}
+
 /// Whether the error says that standard output has no reader.
 pub fn is_reader_gone(error: &anyhow::Error) -> bool {
     let output = error.downcast_ref::<OutputError>();

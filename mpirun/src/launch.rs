@@ -165,7 +165,12 @@ fn connect_on_site(job: &Run, rundir: &RunDir, signals: &mut Signals) -> Result<
     /// A ring may end, because it is idle, when it is found.
     const TRIES: usize = 3;
     for _ in 0..TRIES {
-        if let Found::Daemon(conn) = rundir.find()? {
+        let mut found = rundir.find()?;
+        if matches!(found, Found::Daemon(_)) && site::has_waited_for_boot(rundir) {
+            // The connection may be that of a daemon whose boot has failed.
+            found = rundir.find()?;
+        }
+        if let Found::Daemon(conn) = found {
             site::become_version_of(rundir)?;
             return Ok(Some(Started::Up(conn, Private::default())));
         }

@@ -1,5 +1,6 @@
 //! The user's ring on a site: begun by the first job, through `mpdboot --site`.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,6 +15,8 @@ use mpd_io::ring::rundir::RunDir;
 use mpd_io::ring::site::{self, SiteError, ThisSite};
 use mpd_placement::hosts::HostEntry;
 use mpd_site::VERSIONS;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 
 use crate::demand::Demand;
 use crate::private::{self, Cut};
@@ -73,6 +76,15 @@ pub fn become_version_of(rundir: &RunDir) -> Result<()> {
     Err(command.exec()).with_context(|| format!("cannot execute {}", program.display()))
 }
 
+/// Waits while an mpdboot of this user boots the ring, so that a job does not begin on a part of it. Whether it had to.
+pub fn has_waited_for_boot(rundir: &RunDir) -> bool {
+    let Ok(file) = File::open(rundir.path().join("boot.lock")) else { return false };
+    match Flock::lock(file, FlockArg::LockSharedNonblock) {
+        Err((file, Errno::EWOULDBLOCK)) => Flock::lock(file, FlockArg::LockShared).is_ok(),
+        Ok(_) | Err(_) => false,
+    }
+}
+
 /// Begins the ring. `None` when it runs.
 ///
 /// # Errors
@@ -86,7 +98,7 @@ pub fn begin(
     let mut argv = vec!["mpdboot", "--site"];
     argv.push(if verbose { "--verbose" } else { "--quiet" });
     let spawn = Spawn::new(program.as_os_str().as_bytes(), argv, own_environment())?;
-    let null = std::fs::File::open("/dev/null").context("cannot open /dev/null")?;
+    let null = File::open("/dev/null").context("cannot open /dev/null")?;
     let (report, output) = io::pipe().context("cannot make a pipe")?;
     let pid = spawn
         .start(&[null.as_fd(), output.as_fd(), io::stderr().as_fd()], Extra::default(), None)

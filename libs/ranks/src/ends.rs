@@ -68,6 +68,8 @@ impl Ranks {
     fn retire(&mut self, job: &Job, rank: Rank) {
         let is_over = self.table.get(rank).is_some_and(|it| it.process.is_none() && it.is_silent);
         if !job.is_first(rank) && is_over {
+            // A child that was given up still has its shim.
+            drop(self.take_shim(rank));
             self.table.remove(rank);
             if self.table.len() <= MAX_RANKS_WITHOUT_LOW {
                 self.report(Output::FreeLowNumbers);

@@ -202,10 +202,10 @@ impl Ranks {
         self.report(Output::Started(pid, begin));
         cpus.into_iter().for_each(|text| self.notice(text));
         let mut state = RankState::of(Process::Child(pid), pid.0.unsigned_abs());
+        state.shim = shim.map(Shim::new);
         // Without its pipes, its output never ends.
         if unwatched.is_none() {
             state.is_silent = false;
-            state.shim = shim.map(Shim::new);
         }
         self.table.insert(rank, state);
         match unwatched {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mpd_placement::hosts::is_host_name;
 use serde::{Deserialize, Serialize};
 
 use crate::files::HostFacts;
@@ -48,6 +49,30 @@ impl Report {
             keys: self.keys.clone(),
         }
     }
+}
+
+/// Whether the names, addresses and keys of a report can be those of `host`. They enter the files of all hosts, so a stolen
+/// host must not report those of another one, nor further lines.
+pub fn is_about_itself(site: &Site, host: &SiteHost, report: &Report) -> bool {
+    let short = |name: &str| name.split('.').next().map(str::to_owned);
+    let is_name = |name: &String| {
+        let is_of_another =
+            site.hosts().iter().any(|it| it.name() == name && it.name() != host.name());
+        is_host_name(name) && !is_of_another && short(name) == short(host.name())
+    };
+    let is_address = |address: &String| {
+        !address.is_empty() && address.bytes().all(|b| b.is_ascii_hexdigit() || b":.".contains(&b))
+    };
+    let is_key = |key: &String| match key.split(' ').collect::<Vec<_>>()[..] {
+        [kind, text] => {
+            kind.bytes().all(|b| b.is_ascii_alphanumeric() || b"-@.".contains(&b))
+                && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b))
+        }
+        _ => false,
+    };
+    report.names.iter().all(is_name)
+        && report.addresses.iter().all(is_address)
+        && report.keys.iter().all(is_key)
 }
 
 /// Something that an administrator should repair.
@@ -244,6 +269,24 @@ mod tests {
                 "h2: whether its other sshd accepts host-based logins is unknown",
             ]
         );
+    }
+
+    #[test]
+    fn a_host_may_report_only_what_can_be_its_own() {
+        let site = Site::parse(b"h1 roles=submit,run\nh2\n").unwrap();
+        let is_own = |change: fn(&mut Report)| {
+            let mut report =
+                Report { names: vec!["h2".to_owned(), "h2.lab".to_owned()], ..report() };
+            report.addresses = vec!["10.0.0.2".to_owned(), "fe80::1".to_owned()];
+            change(&mut report);
+            is_about_itself(&site, &site.hosts()[1], &report)
+        };
+        assert!(is_own(|_| {}));
+        assert!(!is_own(|it| it.names.push("h1".to_owned())));
+        assert!(!is_own(|it| it.names.push("h1.lab".to_owned())));
+        assert!(!is_own(|it| it.names.push("h2\nMatch all".to_owned())));
+        assert!(!is_own(|it| it.addresses.push("*".to_owned())));
+        assert!(!is_own(|it| it.keys.push("ssh-ed25519 A\n* ssh-ed25519 B".to_owned())));
     }
 
     #[test]

@@ -41,8 +41,8 @@ pub const KNOWN_HOSTS: &str = "/etc/ssh/ssh_known_hosts";
 pub const KEYSIGN: &str = "/etc/ssh/ssh_config.d/mpd-suite.conf";
 /// The program of the starter: a link to sshd, so that its PAM service is `mpd-sshd`.
 pub const SSHD: &str = "/usr/lib/mpd-suite/mpd-sshd";
-/// The command of each login: a link to the `mpd` of the newest installed version.
-pub const STARTER: &str = "/usr/lib/mpd-suite/starter";
+/// The command of each login, with the option `--site-starter`.
+pub const STARTER: &str = "/usr/lib/mpd-suite/current/bin/mpd";
 
 const HEADER: &str = "# Made by mpdsite from /etc/mpd/hosts. Changes are lost.\n";
 
@@ -186,6 +186,8 @@ Description=Starter of the parallel jobs of this site's users (socket)
 ListenStream={}
 Accept=yes
 MaxConnections=1024
+MaxConnectionsPerSource=256
+TriggerLimitIntervalSec=0
 
 [Install]
 WantedBy=sockets.target

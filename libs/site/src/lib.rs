@@ -42,3 +42,6 @@ pub const POLICY: &str = "/etc/mpd/policy.toml";
 
 /// The directory with one directory for each installed version.
 pub const VERSIONS: &str = "/usr/lib/mpd-suite";
+
+/// The link to the directory of the newest installed version.
+pub const CURRENT: &str = "/usr/lib/mpd-suite/current";

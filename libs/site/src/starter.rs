@@ -44,6 +44,12 @@ pub fn daemon_of(version: &Version) -> String {
     format!("{VERSIONS}/{version}/bin/mpd")
 }
 
+/// A word without quotes around it.
+fn bare(word: &str) -> &str {
+    let inner = |quote: char| word.strip_prefix(quote)?.strip_suffix(quote);
+    inner('\'').or_else(|| inner('"')).unwrap_or(word)
+}
+
 /// Reads what the other host asked for. `installed` are the versions of this host.
 ///
 /// # Errors
@@ -54,8 +60,8 @@ pub fn parse(command: Option<&str>, installed: &[Version]) -> Result<Command, Re
     if command.len() > MAX_BYTES {
         return Err(other());
     }
-    // The words of the boot agent need no quotes, so no other word may have any.
-    let words: Vec<&str> = command.split(' ').collect();
+    // A version with ~ is quoted. A quote elsewhere is in no valid word.
+    let words: Vec<&str> = command.split(' ').map(bare).collect();
     let (program, name) = match words[..] {
         [ASK_VERSIONS] => return Ok(Command::Versions),
         [program, "--boot-agent"] => (program, None),
@@ -103,6 +109,11 @@ mod tests {
             parse_here("/usr/lib/mpd-suite/0.2.0/bin/mpd --boot-agent --name h1_2"),
             agent(Some("h1_2"))
         );
+        let rc = parse(
+            Some("'/usr/lib/mpd-suite/0.3.0~rc1/bin/mpd' --boot-agent"),
+            &installed(["0.3.0~rc1"]),
+        );
+        assert!(matches!(rc, Ok(Command::Agent { .. })), "{rc:?}");
         assert_eq!(parse_here(ASK_VERSIONS), Ok(Command::Versions));
     }
 

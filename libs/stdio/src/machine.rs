@@ -72,6 +72,8 @@ struct Drain {
     is_watched: bool,
     /// No process is left, so the pipes get no more data.
     is_last: bool,
+    /// The last check closed pipes. What they left is on its way, so another check follows at once.
+    has_closed: bool,
     /// Bytes that all outputs had accepted at the last check.
     taken: u64,
 }
@@ -295,7 +297,7 @@ impl Stdio {
 
     /// Whether something can be done at once.
     pub fn has_work(&self) -> bool {
-        !self.runnable.is_empty() || self.flows_can_proceed()
+        !self.runnable.is_empty() || self.drain.has_closed || self.flows_can_proceed()
     }
 
     pub fn poll_timeout(&self) -> Option<Time> {
@@ -434,6 +436,7 @@ impl Stdio {
         if !self.drain.is_watched {
             return;
         }
+        self.drain.has_closed = false;
         let taken = self.outputs.sinks.taken();
         if std::mem::replace(&mut self.drain.taken, taken) != taken {
             self.emit(Output::DrainGoesOn);
@@ -445,6 +448,7 @@ impl Stdio {
         for rank in self.started() {
             for stream in Stream::BOTH {
                 if self.streams[&rank].sources[stream.index()].is_open {
+                    self.drain.has_closed = true;
                     self.end_source(facts, rank, stream);
                 }
             }

@@ -145,9 +145,9 @@ pub(super) fn drain_own(rundir: &RunDir, view: &RingView) -> Result<()> {
     Ok(())
 }
 
-/// Ends the started daemons: the whole ring, or with `--add` the added members. Daemons that ran before stay.
-pub(super) fn undo(cli: &Cli, rundir: &RunDir, rows: &[Row], list: &List) {
-    if !cli.add {
+/// Ends the started daemons: the whole ring, or the added members of a ring that existed before (`adds`). Daemons that ran before stay.
+pub(super) fn undo(adds: bool, rundir: &RunDir, rows: &[Row], list: &List) {
+    if !adds {
         let view = daemon::describe(rundir).ok();
         let is_found = |view: &RingView, name: &str| name != view.me.as_str() && !list.has(name);
         let Some(view) = view.filter(|view| live(view).iter().any(|name| is_found(view, name)))

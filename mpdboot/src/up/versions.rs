@@ -28,18 +28,21 @@ const LINK: &str = "suite";
 /// Whether a host lacks the version of this mpdboot.
 pub(super) fn is_missing(rows: &[Row]) -> bool {
     let lacks = |row: &Row| matches!(&row.fate, Fate::Failed(failure) if failure.problem.contains(NO_VERSION));
-    rows.iter().any(lacks)
+    // The ring of a chosen version runs without a host that lacks it nevertheless.
+    std::env::var_os(CHOSEN).is_none() && rows.iter().any(lacks)
 }
 
 /// Becomes the mpdboot of the newest version that all hosts have.
 ///
 /// # Errors
-/// There is none, a host does not answer, or this one was chosen already.
+/// There is none, or a host does not answer.
 pub(super) fn become_common(rows: &[Row]) -> Result<()> {
-    if std::env::var_os(CHOSEN).is_some() {
-        bail!("a host has lost a version of mpd-suite since it was asked; try again");
-    }
-    let hosts: Vec<&str> = rows.iter().map(|row| row.host.as_str()).collect();
+    // A host that cannot be reached has no say.
+    let answers = |row: &&Row| match &row.fate {
+        Fate::Failed(failure) => failure.problem.contains(NO_VERSION),
+        Fate::InRing | Fate::Up | Fate::NotStarted => true,
+    };
+    let hosts: Vec<&str> = rows.iter().filter(answers).map(|row| row.host.as_str()).collect();
     let answers = ask(&hosts)?;
     let version = newest_common(&answers)?.context("the ring has no hosts")?;
     let program = format!("{VERSIONS}/{version}/bin/mpdboot");

@@ -34,7 +34,7 @@ pub fn drain(hosts: &[String], all: &AllUsers, undo: bool, while_active: bool) -
     if !ours.is_empty() {
         mark(undo, while_active)?;
     }
-    let program = tool::own_path("mpddrain")?;
+    let program = tool::path_elsewhere("mpddrain")?;
     let mut options = vec!["--all-users".to_owned(), "--here".to_owned()];
     options.extend(undo.then(|| "--undo".to_owned()));
     options.extend(while_active.then(|| "--while-active".to_owned()));

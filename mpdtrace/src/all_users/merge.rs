@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The outputs of `mpdlistjobs --json`, joined. Each job is listed once, although each host of a ring lists it.
 ///
-/// # Errors
-/// An output is not what this tool prints.
-pub fn listings(outputs: &[String]) -> Result<String, serde_json::Error> {
+/// What is no listing is left out: the tool of a user or host has failed, and its complaint was printed.
+pub fn listings(outputs: &[String]) -> String {
     #[derive(serde::Deserialize)]
     struct Listing<'a> {
         #[serde(borrow)]
@@ -18,17 +18,27 @@ pub fn listings(outputs: &[String]) -> Result<String, serde_json::Error> {
     }
     let (mut seen, mut jobs, mut missing) = (BTreeSet::new(), Vec::new(), Unique::default());
     for output in outputs {
-        let listing: Listing<'_> = serde_json::from_str(output.trim_end())?;
+        let Ok(listing) = serde_json::from_str::<Listing<'_>>(output.trim_end()) else { continue };
         for job in listing.jobs {
             // Each host lists the hosts of a job in an order of its own.
-            let Found { job: id, user, .. } = serde_json::from_str(job.get())?;
+            let Ok(Found { job: id, user, .. }) = serde_json::from_str(job.get()) else { continue };
             if seen.insert((id, user)) {
                 jobs.push(job.get());
             }
         }
         listing.missing.iter().for_each(|host| missing.add(host.get()));
     }
-    Ok(format!("{{\"jobs\":[{}],\"missing\":[{}]}}\n", jobs.join(","), missing.list.join(",")))
+    format!("{{\"jobs\":[{}],\"missing\":[{}]}}\n", jobs.join(","), missing.list.join(","))
+}
+
+/// The output of `mpdlistjobs --json` for one user, without jobs of others.
+pub fn of_user(output: &str, user: &str) -> String {
+    let own = |job: &&Value| job.get("user").and_then(Value::as_str) == Some(user);
+    let listing: Value = serde_json::from_str(output.trim_end()).unwrap_or_default();
+    let list =
+        |name: &str| listing.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let jobs: Vec<Value> = list("jobs").iter().filter(own).cloned().collect();
+    serde_json::json!({ "jobs": jobs, "missing": list("missing") }).to_string() + "\n"
 }
 
 /// The outputs of `mpdlistjobs`, joined. Each block of lines is printed once.
@@ -125,11 +135,20 @@ mod tests {
 
     #[test]
     fn a_job_that_two_hosts_list_is_listed_once() {
-        let joined =
-            listings(&[listing(ALICE), listing(""), listing(&format!("{ALICE},{BOB}"))]).unwrap();
+        let joined = listings(&[listing(ALICE), listing(""), listing(&format!("{ALICE},{BOB}"))]);
         assert_eq!(joined, listing(&format!("{ALICE},{BOB}")));
         assert_eq!(blocks(&["a\nb\n\nc\n\n".to_owned(), "c\n\n".to_owned()]), "a\nb\n\nc\n\n");
         assert_eq!(lines(&["a\nb\n".to_owned(), "b\n".to_owned()]), "a\nb\n");
+    }
+
+    #[test]
+    fn a_user_lists_no_job_of_another_and_text_of_a_failed_tool_is_left_out() {
+        assert_eq!(
+            of_user(&listing(&format!("{ALICE},{BOB}")), "bob"),
+            of_user(&listing(BOB), "bob")
+        );
+        assert_eq!(of_user("no daemon", "bob"), listing(""));
+        assert_eq!(listings(&[String::new(), "x".to_owned(), listing(BOB)]), listing(BOB));
     }
 
     #[test]

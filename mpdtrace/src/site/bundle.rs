@@ -111,8 +111,11 @@ fn is_in_directory(path: &str) -> bool {
 pub fn remove() -> Result<()> {
     let mut failed = Vec::new();
     if is_under_systemd() {
-        systemctl(&["disable", "--now", "mpd-suite-sshd.socket"])
-            .unwrap_or_else(|e| failed.push(e.to_string()));
+        let socket = ["disable", "--now", "mpd-suite-sshd.socket"];
+        let template = ["disable", "mpd-suite-sshd@.service"];
+        for line in [&socket[..], &template, &["daemon-reload"]] {
+            systemctl(line).unwrap_or_else(|e| failed.push(e.to_string()));
+        }
     }
     for path in [SHOSTS, KNOWN_HOSTS] {
         mark(path, &[]).unwrap_or_else(|e| failed.push(format!("{e:#}")));

@@ -9,7 +9,19 @@ pub fn end_rings_with(removed: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     for daemon in all_users::daemons(None) {
         // The output of mpdtrace is one name per line.
-        let Ok(ring) = daemon.run("mpdtrace", &[]) else { continue };
+        let ring = daemon.run("mpdtrace", &[]).ok().filter(|ring| ring.status.success());
+        let Some(ring) = ring else {
+            // Its successor must not accept a key that a removed host may know.
+            if daemon.is_of_site() {
+                let is_done = daemon.forget_key();
+                lines.push(format!(
+                    "a ring of {} does not answer; its key: {}",
+                    daemon.user,
+                    result(is_done)
+                ));
+            }
+            continue;
+        };
         let members: BTreeSet<&str> = ring.out.lines().map(str::trim).collect();
         let Some(host) = removed.iter().find(|host| members.contains(host.as_str())) else {
             continue;
@@ -20,8 +32,9 @@ pub fn end_rings_with(removed: &[String]) -> Vec<String> {
             lines.push(format!("job {job} of {} used {host}: {}", daemon.user, result(is_done)));
         }
         // A host that was cut off does not confirm.
-        let ended = daemon.run("mpdallexit", &[]);
-        lines.push(format!("the ring of {} had {host}: {}", daemon.user, result(ended.is_ok())));
+        let answers = |tool: &str| daemon.run(tool, &[]).is_ok_and(|ended| ended.status.success());
+        let is_gone = answers("mpdallexit") || !answers("mpdtrace");
+        lines.push(format!("the ring of {} had {host}: {}", daemon.user, result(is_gone)));
     }
     lines
 }

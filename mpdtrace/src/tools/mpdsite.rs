@@ -55,6 +55,12 @@ fn init(cli: &SiteCli) -> Result<ExitCode> {
                 continue;
             }
         };
+        if !compare::is_about_itself(&site, host, &report) {
+            failed = true;
+            let text = "it reports a name, address or key that cannot be its own";
+            tool::warn("mpdsite", &format!("{}: {text}", host.name()));
+            continue;
+        }
         if report.keys.is_empty() {
             failed = true;
             tool::warn(
@@ -109,7 +115,7 @@ fn push(cli: &SiteCli) -> Result<ExitCode> {
     bundle(here).install()?;
     let others: Vec<&SiteHost> =
         site.hosts().iter().filter(|host| host.name() != here.name()).collect();
-    let program = tool::own_path("mpdsite")?;
+    let program = tool::path_elsewhere("mpdsite")?;
     let sent = remote::each(&others, WIDTH, |host| {
         let text = serde_json::to_string(&bundle(host)).map_err(|e| e.to_string())?;
         shell(&cli.rsh).send(host.name(), &[program.clone(), "receive".to_owned()], text, PATIENCE)
@@ -213,7 +219,7 @@ fn this_host(site: &Site) -> Result<&SiteHost> {
 
 /// The reports of all hosts, in the order of the list.
 fn reports(site: &Site, here: &SiteHost, rsh: &str) -> Vec<Result<Report, String>> {
-    let program = tool::own_path("mpdsite");
+    let program = tool::path_elsewhere("mpdsite");
     remote::each(site.hosts(), WIDTH, |host| {
         if host.name() == here.name() {
             return Ok(facts::gather(host.port()));

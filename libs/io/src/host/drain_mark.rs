@@ -1,4 +1,4 @@
-//! The mark by which root drains this host for the daemons of all users: `/run/mpd-suite/drain`.
+//! The mark by which root drains this host for the daemons of all users: `/run/mpd-suite.drain`.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use mpd_sansio::Time;
 
-/// The file. All users may make files in its directory, so only a file of root counts.
-pub const PATH: &str = "/run/mpd-suite/drain";
+/// The file, in a directory where only root can make files.
+pub const PATH: &str = "/run/mpd-suite.drain";
 
 /// The content of a mark that counts only while a session is active at this host.
 pub const WHILE_ACTIVE: &str = "while-active\n";
@@ -44,13 +44,10 @@ impl DrainMark {
 /// # Errors
 /// The mark cannot be read, or it counts only while a session is active here and that is unknown.
 pub fn is_set() -> io::Result<bool> {
-    let open = fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(PATH);
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let open = fs::OpenOptions::new().read(true).custom_flags(flags).open(PATH);
     let mut file = match open {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) if is_of_another_user() => {
-            log::debug!("{PATH}: {error}");
-            return Ok(false);
-        }
         file => file?,
     };
     if file.metadata()?.uid() != 0 {
@@ -61,23 +58,23 @@ pub fn is_set() -> io::Result<bool> {
     if text == WHILE_ACTIVE { is_active() } else { Ok(true) }
 }
 
-fn is_of_another_user() -> bool {
-    fs::symlink_metadata(PATH).is_ok_and(|found| found.uid() != 0)
-}
-
-/// Whether a session is active at a seat of this host.
+/// Whether a session of a user is active at a seat of this host.
 ///
 /// # Errors
 /// systemd-logind does not run here.
 pub fn is_active() -> io::Result<bool> {
     for entry in fs::read_dir(SEATS)? {
         let text = fs::read_to_string(entry?.path())?;
-        if text
-            .lines()
-            .any(|line| line.strip_prefix("ACTIVE=").is_some_and(|session| !session.is_empty()))
-        {
+        let mut active = text.lines().filter_map(|line| line.strip_prefix("ACTIVE="));
+        if active.any(|session| !session.is_empty() && is_of_user(session)) {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Whether a session is more than a login screen. An unreadable session counts.
+fn is_of_user(session: &str) -> bool {
+    let text = fs::read_to_string(format!("/run/systemd/sessions/{session}"));
+    text.map_or(true, |text| !text.lines().any(|line| line == "CLASS=greeter"))
 }

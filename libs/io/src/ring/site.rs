@@ -5,12 +5,14 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use mpd_placement::hosts::HostEntry;
 use mpd_site::hosts::{InvalidSite, Site, SiteHost};
 use mpd_site::policy::{InvalidPolicy, Policy};
 use mpd_site::{HOSTS, POLICY, hosts, policy};
+use nix::unistd::geteuid;
 
 use crate::host::this_host;
 use crate::ring::ring_name::RingName;
@@ -100,7 +102,12 @@ pub fn ring_name() -> RingName {
 /// if no daemon has ever served there.
 pub fn or_of_site(default: RunDir, ring: &RingName) -> RunDir {
     let is_named = default.is_explicit() || !ring.as_str().is_empty();
-    if is_named || !Path::new(SITE_RUN).is_dir() || default.socket().exists() {
+    // Another user may have made a directory of this name in /tmp.
+    let is_ours = || {
+        let found = std::fs::symlink_metadata(default.path());
+        found.is_ok_and(|it| it.is_dir() && it.uid() == geteuid().as_raw())
+    };
+    if is_named || !Path::new(SITE_RUN).is_dir() || (is_ours() && default.socket().exists()) {
         return default;
     }
     RunDir::of_site(&ring_name())

@@ -46,7 +46,9 @@ impl Sinks {
 
     /// All sinks, for changes.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Sink> {
-        self.busy.extend(0..self.sinks.len());
+        // The number of a removed sink has no sink.
+        let used = self.sinks.iter().enumerate().filter(|(_, sink)| sink.is_some());
+        self.busy.extend(used.map(|(number, _)| number));
         self.sinks.iter_mut().flatten()
     }
 
@@ -120,5 +122,8 @@ mod tests {
         assert_eq!(sinks.add(sink(2)), 2, "its number is used again");
         sinks.iter_mut().for_each(|sink| sink.taken += 1);
         assert_eq!((sinks.busy().len(), sinks.taken()), (3, 8));
+        sinks.remove(1);
+        sinks.iter_mut().for_each(drop);
+        assert_eq!(sinks.busy(), [0, 2], "a removed sink is not looked at");
     }
 }

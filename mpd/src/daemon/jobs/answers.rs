@@ -85,7 +85,8 @@ impl Jobs {
         let of_job = std::iter::once(file.as_fd()).chain(self.group.iter().map(Cgroup::as_fd));
         let all: Vec<BorrowedFd<'_>> = of_job.chain(lent.descriptors.iter().copied()).collect();
         let before = manager.queued();
-        manager.send(order);
+        // Another member has made the order of a branch, so its texts may be long.
+        manager.try_send(order).context("the order for its manager is too long")?;
         manager.send_bulk(Kind::Spec, lent.spec);
         manager.flush_lending(before, &all).context("cannot give the job to its manager")?;
         self.connections.push((job, manager));

@@ -141,10 +141,12 @@ impl Ranks {
             Err(error) => (None, Some(failed(error.into()))),
         };
         self.ends = ends;
-        if let Some(control) = control.filter(|_| unwatched.is_none()) {
+        // Without it, the shim got no connection.
+        let shim = shim.filter(|_| control.is_some());
+        if let Some(control) = control {
             self.shims.add(rank, control);
         }
-        Ok(Started { pid: ending::Pid(pid.as_raw()), begin, shim: *shim, cpus, unwatched })
+        Ok(Started { pid: ending::Pid(pid.as_raw()), begin, shim, cpus, unwatched })
     }
 
     fn adopt(&mut self, turn: &Turn<'_>, slot: Slot) -> Result<u32, Failure> {

@@ -335,6 +335,8 @@ impl Ranks {
                     let answer = self.answer(turn, staging, question);
                     self.machine.handle(context(turn), Input::Answer(answer));
                 }
+                // The machine learns of a refusal only after this loop.
+                Output::SetNiceness(_) if is_refused => {}
                 Output::SetNiceness(niceness) => {
                     if let Err(e) = set_niceness(niceness) {
                         log::debug!(

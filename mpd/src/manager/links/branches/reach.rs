@@ -152,5 +152,9 @@ impl Branches {
             self.seek = None;
             self.lines.retain(|_, line| line.stage != Stage::Dialing);
         }
+        // The peer learns our versions even if we refuse its own.
+        if let Err(e) = self.write(index, token) {
+            self.lose_line(token, now, &e);
+        }
     }
 }

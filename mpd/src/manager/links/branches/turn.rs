@@ -178,7 +178,7 @@ impl Branches {
     }
 
     /// Seals few frames at a time, so that urgent frames can overtake the others.
-    fn write(&mut self, index: usize, token: usize) -> Result<(), LinkError> {
+    pub(super) fn write(&mut self, index: usize, token: usize) -> Result<(), LinkError> {
         let branch = &mut self.branches[index];
         let Some(line) = self.lines.get_mut(&token) else { return Ok(()) };
         while !line.full {
