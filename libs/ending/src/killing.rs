@@ -31,11 +31,11 @@ impl Ending {
     }
 
     pub(crate) fn look_at_halt(&mut self, now: Time) {
-        // A look would stop the helper, for which a signal, a kill or the clean-up waits.
+        // No look now: it would end the helper for which a signal, a kill or the clean-up waits.
         if self.step != Step::None || matches!(self.helper, Some(Helper::Left { .. })) {
             return self.end_look_at_halt(now, now, false);
         }
-        // Fences that wait for this helper are held until the user continues the job, and then wait for the next one.
+        // Fences that wait for this helper are held until the user continues the job. Then they wait for the next helper.
         self.stop_helper();
         if let Some((still, _)) = &mut self.halt {
             let question = still.look(Wanted::All);
@@ -93,7 +93,7 @@ impl Ending {
         }
     }
 
-    /// Sends a signal that ends no process at once. Another one waits until all processes that it will end are still.
+    /// A signal that ends no process is sent at once. Any other waits until all processes that it will end are still.
     fn begin_signal(&mut self, now: Time, began: Time, (signal, target): (i32, SignalTarget)) {
         if self.still.is_empty() {
             return self.ask(Question::Signal(signal, target), Waiting::Signalled(signal));

@@ -14,12 +14,12 @@
 //!
 //! The users of shared memory are known only while they live. So a process that a signal will end is kept still first.
 //! Then a helper notes what the job uses, and only then the signal is sent. Otherwise objects that a process makes
-//! between the last look and its end would belong to no known process. Without a control group a process that survives
-//! the signal is not stopped, nor are its descendants. In a control group all are frozen for that time.
+//! between the last look and its end would belong to no known process. Without a control group only processes that
+//! the signal will end are stopped. The others run on, and so do all below them. In a control group all are frozen for that time.
 //!
 //! The order of outputs and questions is the order of system calls:
 //!
-//! 1. A running helper and the search for MPI libraries end before a stop begins: both start descendants.
+//! 1. A running helper and the search for MPI libraries end before processes are noted: both start descendants.
 //! 2. One look at the processes asks for the own children first. Then it freezes the group, if there is one, and reads
 //!    its members when it is frozen. Then it asks for the children of each process that became still. Last it judges new
 //!    processes one by one: rank, effect of the signal, SIGSTOP. Each is judged before the next one is asked for.
@@ -45,7 +45,7 @@
 //! | `noted` | what was noted about the job |
 //! | `input`, `output` | what the owner reports and answers, and what it performs |
 //! | `signals`, `signal_target` | the kinds of signals, and the processes that get them |
-//! | `text`, `pid` | processes in messages, and lines of the log |
+//! | `text` | processes in messages, and lines of the log |
 #![forbid(unsafe_code)]
 
 mod cleaning;
@@ -77,7 +77,7 @@ pub use text::{Level, Line, names_of};
 
 use std::time::Duration;
 
-/// How long a signal waits until everything is stopped and noted. A kill waits this long for each of the two.
+/// How long a signal waits until everything is stopped and noted. A kill waits this long for the stop, and again for the notes.
 pub const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How long the end of a job waits for the helper. Files whose users are unknown then stay.

@@ -14,8 +14,8 @@
 //!
 //! A manager that reports `ended` leaves nothing. The processes of a manager that dies without this report become
 //! children of this daemon, which is the next subreaper. The daemon kills them until none is left. A manager that
-//! an earlier daemon started is not a child of this daemon. A helper process finds its processes by control group
-//! or cookie. The helper also removes what the manager has noted.
+//! an earlier daemon started is not a child of this daemon. A helper process finds the processes of that
+//! dead manager by control group or cookie. The helper also removes what the manager has noted.
 //!
 //! # The order of I/O
 //!
@@ -24,7 +24,7 @@
 //! 1. A start makes the control group, then the record, and then gives both to a manager. A manager in waiting that died
 //!    is passed over. A start that fails removes the record, and then the group.
 //! 2. A turn makes a manager in waiting, looks at silent managers, kills orphans, and last looks for managers of an
-//!    earlier daemon. So a helper that the last step starts is known before children are killed.
+//!    earlier daemon. So a helper that the last step starts is known before the next turn kills children.
 //! 3. The last reports of a dead manager are read before its job is forgotten. The helper starts before the table takes
 //!    anything else, so it is never an orphan.
 //!

@@ -24,7 +24,7 @@ pub struct Secrets {
 }
 
 /// A new job with the data that its managers need, and a line for its user if the directory for temporary files is
-/// another one.
+/// not the one that the user wants.
 pub fn planned(
     job: JobId,
     spec: &JobSpec,
@@ -93,7 +93,7 @@ impl JobTable {
 
     pub(crate) fn write_record(&mut self, mut starting: Box<Starting>, cgroup: Option<String>) {
         let Launch { job, cookie, .. } = &*starting.launch;
-        // A job has fewer host slices.
+        // A job has fewer than 2^32 host slices.
         let tree_index = u32::try_from(starting.tree_index).unwrap_or(u32::MAX);
         let record = JobRecord { job: job.clone(), cookie: cookie.clone(), tree_index, cgroup };
         starting.record = Some(record.clone());
@@ -138,7 +138,7 @@ impl JobTable {
         let Starting { launch, tree_index, given, record, is_again } = starting;
         let id = launch.job.clone();
         let host_slice = launch.host_slices.get(tree_index);
-        // Both were there when the start began.
+        // The start has checked the slice and made the record.
         let (Some(host_slice), Some(record)) = (host_slice, record) else { return };
         self.silent.add(id.clone(), pid, now);
         self.log(Line::info(format!("job {id} started, manager {pid}")));

@@ -247,7 +247,8 @@ impl JobTable {
             (Some(Asked::HandOver(starting, _)), Answer::Started(Ok(pid))) => {
                 self.enter(now, *starting, pid);
             }
-            // It has died in waiting, or ends with its connection: it does not have the whole job.
+            // The manager in waiting is dead, or ends because its connection is closed. It does not have the whole job, so
+            // another one may get it.
             (Some(Asked::HandOver(starting, true)), Answer::Started(Err(_))) => {
                 self.hand_over(now, starting);
             }

@@ -4,11 +4,11 @@
 //! It routes what the owners of descriptors report ([`Event`]): to the machine, to the reports, and to other owners
 //! ([`Output`]). An output is complete: its owner performs it without a further decision about other owners.
 //!
-//! **Users.** The manager (`mpd/src/manager/`), which has the owners.
+//! **Users.** The manager (`mpd/src/manager/`), which has the owners, and the simulator of the whole suite.
 //!
 //! **Must not know.** Descriptors, files, processes, clocks. The lengths of queues are lent to each call ([`Facts`]).
-//! Two machines of the manager have owners of their own, because their outputs and system calls alternate: `mpd-clients`
-//! and `mpd-ending`. The node gives them their inputs.
+//! Four machines of the manager have owners of their own, because their outputs and system calls alternate: `mpd-clients`,
+//! `mpd-ending`, `mpd-ranks` and `mpd-stdio`. The node gives them their inputs.
 //!
 //! # The order
 //!

@@ -16,7 +16,7 @@
 //!
 //! These modules read and write no descriptors.
 //!
-//! **Users.** The manager process in `mpd`, `mpirun`, the links between managers in `mpd-job`, the
+//! **Users.** The manager process in `mpd`, `mpirun`, `mpd-daemon`, the
 //! driver of a debugger in `mpd-debug`, and the owner of a terminal in `mpd-io`.
 //!
 //! **Must not know.** Descriptors, processes, and the machines that decide when a job ends.

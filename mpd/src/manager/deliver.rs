@@ -1,4 +1,4 @@
-//! One match that takes each output of the node to the owner that performs it; and the reaping of children.
+//! Each output of the node goes to the owner that performs it: one match for each owner. Also the reaping of children.
 
 use mpd_ending::Input as Ending;
 use mpd_io::process::tree::{self, Dead};

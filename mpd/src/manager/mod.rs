@@ -1,5 +1,6 @@
-//! The manager process: one job on one host. One loop; [`mpd_manager`] decides about the job and routes between the owners,
-//! [`mpd_clients`] decides about the clients of PMI and PMIx, and [`mpd_ending`] about signals, the kill and the clean-up.
+//! The manager process: one job on one host. One loop. Crates decide: [`mpd_job`] about the job, [`mpd_clients`] about PMI and
+//! PMIx, [`mpd_ranks`] about processes, [`mpd_stdio`] about output and input, and [`mpd_ending`] about the end. The node of
+//! [`mpd_manager`] routes between them.
 //!
 //! | owner | owns |
 //! |---|---|
@@ -12,7 +13,8 @@
 //!
 //! [`process`] has the owners. Each turn marks the ready descriptors. Then the owners have their turns in the order
 //! of [`stages`], with the [`context`] that the loop lends to them. They report [`event`]s to the node of `mpd-manager`, which
-//! routes them. [`deliver`] has each output of the node performed by one owner. [`means`] and [`begin`] make all of this;
+//! routes them. [`deliver`] has each output of the node performed by one owner. [`means`] has the resources before the
+//! job is known, and [`begin`] makes the owners and the node. [`fork_server`] makes managers in waiting, and
 //! [`parent`] waits for the specification. [`host_facts`] and [`queues`] have facts that are lent to the node, and [`pmi_socket`] is the end of a
 //! rank's PMI connection.
 
