@@ -51,6 +51,12 @@ impl Saved {
         bundle::write(PATH, &(serde_json::to_string_pretty(self)? + "\n"))
     }
 
+    /// The hosts that the list no longer has.
+    pub fn without(&self, site: &Site) -> Vec<String> {
+        let is_listed = |name: &str| site.hosts().iter().any(|host| host.name() == name);
+        self.hosts.iter().map(|it| it.name.clone()).filter(|name| !is_listed(name)).collect()
+    }
+
     /// The facts of hosts of the list.
     pub fn facts(&self, site: &Site) -> Vec<HostFacts> {
         let known = |it: &&SavedHost| site.hosts().iter().any(|host| host.name() == it.name);

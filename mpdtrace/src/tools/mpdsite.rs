@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use mpd_site::compare::{self, Report};
+use mpd_site::files::HostFacts;
 use mpd_site::hosts::{Site, SiteHost};
 use mpdtrace::cli::{SiteCli, SiteCommand};
 use mpdtrace::remote::{self, Shell};
@@ -98,16 +99,9 @@ fn init(cli: &SiteCli) -> Result<ExitCode> {
 fn push(cli: &SiteCli) -> Result<ExitCode> {
     let (site, own) = saved::site()?;
     let mut saved = Saved::load()?;
-    let facts = saved.facts(&site);
-    if let Some(host) =
-        site.hosts().iter().find(|host| facts.iter().all(|it| it.name != host.name()))
-    {
-        bail!("the keys of {} are unknown: mpdsite init", host.name());
-    }
+    let facts = known_facts(&saved, &site)?;
     let here = this_host(&site)?;
-    let is_listed = |name: &str| site.hosts().iter().any(|host| host.name() == name);
-    let gone: Vec<String> =
-        saved.hosts.iter().map(|it| it.name.clone()).filter(|name| !is_listed(name)).collect();
+    let gone = saved.without(&site);
     let bundle = |host: &SiteHost| Bundle {
         removed: gone.clone(),
         ..Bundle::new(&site, host, &facts, &own, saved.shared)
@@ -144,13 +138,25 @@ fn push(cli: &SiteCli) -> Result<ExitCode> {
     Ok(tool::code(failed))
 }
 
+/// The facts of all hosts of the list.
+fn known_facts(saved: &Saved, site: &Site) -> Result<Vec<HostFacts>> {
+    let facts = saved.facts(site);
+    let is_unknown = |host: &&SiteHost| facts.iter().all(|it| it.name != host.name());
+    match site.hosts().iter().find(is_unknown) {
+        Some(host) => bail!("the keys of {} are unknown: mpdsite init", host.name()),
+        None => Ok(facts),
+    }
+}
+
 fn pack(file: &Path) -> Result<ExitCode> {
     let (site, own) = saved::site()?;
     let saved = Saved::load()?;
-    let facts = saved.facts(&site);
+    let facts = known_facts(&saved, &site)?;
+    let gone = saved.without(&site);
     let directory = tempdir()?;
     for host in site.hosts() {
-        let bundle = Bundle::new(&site, host, &facts, &own, saved.shared);
+        let removed = gone.clone();
+        let bundle = Bundle { removed, ..Bundle::new(&site, host, &facts, &own, saved.shared) };
         let path = directory.join(format!("{}.json", host.name()));
         std::fs::write(&path, serde_json::to_string(&bundle)?)
             .with_context(|| path.display().to_string())?;

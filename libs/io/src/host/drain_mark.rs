@@ -33,10 +33,18 @@ impl DrainMark {
             return None;
         }
         self.next = now + INTERVAL;
-        // A mark that cannot be read is one.
-        let is_set = is_set().unwrap_or(true);
+        let is_set = match is_set() {
+            // This process lacks something. It looks again later.
+            Err(error) if is_scarce(&error) => return None,
+            // A mark that cannot be read is one.
+            found => found.unwrap_or(true),
+        };
         (is_set != std::mem::replace(&mut self.is_set, is_set)).then_some(is_set)
     }
+}
+
+fn is_scarce(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
 /// Whether root has drained this host.
