@@ -1,7 +1,7 @@
 //! The compact encoding: CBOR (RFC 8949) as serde derives it, with the names of fields and kinds. Unknown fields are ignored.
 //!
 //! Job specifications and the messages between hosts have it. Programs that people may script get JSON. Numbers and texts have definite lengths here, but a reader accepts all forms. The reader takes no
-//! memory for a length or count that the bytes do not hold, and nests at most [`MAX_DEPTH`] deep.
+//! memory for a length or count that the bytes do not hold, and nests at most `MAX_DEPTH` deep.
 
 use cbor4ii::core::dec::{Read, Reference};
 use cbor4ii::core::error::Never;
