@@ -153,6 +153,7 @@ impl Rig {
         let mut command = Command::new(script);
         command
             .env("RIG_NAME", &self.name)
+            .env_remove("RIG_DIR")
             .env("RIG_PATH", format!("{}:{}", programs().display(), helpers().display()))
             .env("RIG_SHARE", self.shared())
             .stdin(Stdio::null());
