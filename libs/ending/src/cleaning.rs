@@ -71,7 +71,8 @@ impl Ending {
             }
             Listing::Left => {
                 let left = named_files(self.noted.known.files(), files);
-                self.follow([Errand::FindUsers(left.into_keys().map(|id| id.inode).collect())]);
+                self.agenda
+                    .follow([Errand::FindUsers(left.into_keys().map(|id| id.inode).collect())]);
             }
             Listing::Remove(in_use) => {
                 let sorted = sort(named_files(self.noted.known.files(), files), &in_use);
@@ -99,7 +100,7 @@ impl Ending {
     /// look of its own ends such a job.
     pub(crate) fn end_fence(&mut self, first: Rank) {
         if self.survives_failures {
-            self.follow([Errand::LookWhileRunning, Errand::HoldFence(first)]);
+            self.agenda.follow([Errand::LookWhileRunning, Errand::HoldFence(first)]);
         } else {
             self.report(Output::ReleaseFence(first));
         }
@@ -112,7 +113,7 @@ impl Ending {
 
     pub(crate) fn release_fences(&mut self) {
         if !self.fences.is_empty() {
-            self.follow([Errand::LookWhileRunning, Errand::ReleaseUnlessLooking]);
+            self.agenda.follow([Errand::LookWhileRunning, Errand::ReleaseUnlessLooking]);
         }
     }
 
@@ -180,16 +181,18 @@ impl Ending {
             (Helper::New { .. }, Completeness::Complete) => {
                 self.watch.conclude();
                 self.note_files();
-                self.follow([Errand::ReleaseFences, Errand::Proceed]);
+                self.agenda.follow([Errand::ReleaseFences, Errand::Proceed]);
             }
             (Helper::New { .. }, Completeness::Cut) => {
                 self.release_fences_now();
-                self.follow([Errand::Proceed]);
+                self.agenda.follow([Errand::Proceed]);
             }
             (Helper::Left { in_use }, Completeness::Complete) => {
-                self.follow([Errand::RemoveAll(Some(in_use))]);
+                self.agenda.follow([Errand::RemoveAll(Some(in_use))]);
             }
-            (Helper::Left { .. }, Completeness::Cut) => self.follow([Errand::RemoveAll(None)]),
+            (Helper::Left { .. }, Completeness::Cut) => {
+                self.agenda.follow([Errand::RemoveAll(None)])
+            }
         }
     }
 
@@ -200,7 +203,7 @@ impl Ending {
     pub(crate) fn clean_up(&mut self) {
         self.report(Output::Begin(Phase::Cleanup));
         (0..=MOST_DOUBLINGS).for_each(|looks| self.timers.stop(Timer::Shm(looks)));
-        self.follow([Errand::Claim, Errand::FindLeft]);
+        self.agenda.follow([Errand::Claim, Errand::FindLeft]);
     }
 
     pub(crate) fn begin_claim(&mut self) {
@@ -218,7 +221,7 @@ impl Ending {
 
     pub(crate) fn find_left(&mut self) {
         if self.noted.known.files().is_empty() {
-            self.follow([Errand::FindUsers(Vec::new())]);
+            self.agenda.follow([Errand::FindUsers(Vec::new())]);
         } else {
             self.ask(Question::ShmFiles, Waiting::Files(Listing::Left));
         }
@@ -226,7 +229,7 @@ impl Ending {
 
     pub(crate) fn find_users(&mut self, left: Vec<u64>) {
         self.stop_helper();
-        self.follow([Errand::AwaitUsers]);
+        self.agenda.follow([Errand::AwaitUsers]);
         if !left.is_empty() {
             self.start_helper(FileKind::Left, left);
         }
@@ -236,7 +239,7 @@ impl Ending {
         if self.helper.is_some() {
             self.timers.set(Timer::ShmUsers, now + HELPER_PATIENCE);
         } else {
-            self.follow([Errand::RemoveAll(None)]);
+            self.agenda.follow([Errand::RemoveAll(None)]);
         }
     }
 
@@ -245,7 +248,7 @@ impl Ending {
         if self.helper.is_some() {
             self.stop_helper();
             self.report(Output::Log(Line::SearchTooLong));
-            self.follow([Errand::RemoveAll(None)]);
+            self.agenda.follow([Errand::RemoveAll(None)]);
         }
     }
 
@@ -253,7 +256,7 @@ impl Ending {
     /// the job lives.
     pub(crate) fn remove_all(&mut self, in_use: Option<BTreeSet<u64>>) {
         self.timers.stop(Timer::ShmUsers);
-        self.follow([Errand::NoteClocks, Errand::RemoveObjects(in_use), Errand::RemoveRest]);
+        self.agenda.follow([Errand::NoteClocks, Errand::RemoveObjects(in_use), Errand::RemoveRest]);
     }
 
     pub(crate) fn remove_objects(&mut self, in_use: Option<BTreeSet<u64>>) {

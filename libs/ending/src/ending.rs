@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mpd_leftovers as leftovers;
 use mpd_leftovers::{Before, FileId, Known, Reading};
-use mpd_sansio::{Time, Timers, UNDRAINED};
+use mpd_sansio::{Agenda, Time, Timers, UNDRAINED};
 use mpd_wire::{Pid, Rank};
 
 use crate::errand::{Due, Errand, Waiting};
@@ -107,8 +107,7 @@ pub struct Ending {
     /// Files in `/dev/shm` that are the job's by their names.
     pub(crate) named: Named,
     pub(crate) noted: Noted,
-    agenda: VecDeque<Errand>,
-    waiting: Option<Waiting>,
+    pub(crate) agenda: Agenda<Errand, Waiting>,
     pub(crate) outputs: VecDeque<Output>,
 }
 
@@ -138,8 +137,7 @@ impl Ending {
             watch: ShmWatch::start(began, files, changed),
             named: Named::default(),
             noted,
-            agenda: VecDeque::new(),
-            waiting: None,
+            agenda: Agenda::default(),
             outputs,
         }
     }
@@ -173,7 +171,7 @@ impl Ending {
         match input {
             Input::Answer(answer) => self.take_answer(now, answer),
             other => {
-                debug_assert!(self.waiting.is_none(), "{:?} is not answered", self.waiting);
+                self.agenda.check_answered();
                 self.begin(now, other);
             }
         }
@@ -183,7 +181,7 @@ impl Ending {
     /// Acts on every deadline at or before `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
-        self.follow([Errand::Expire(now)]);
+        self.agenda.follow([Errand::Expire(now)]);
         self.run(now);
     }
 
@@ -232,24 +230,14 @@ impl Ending {
     // ----- errands and questions -----
 
     fn run(&mut self, now: Time) {
-        while self.waiting.is_none()
-            && let Some(errand) = self.agenda.pop_front()
-        {
+        while let Some(errand) = self.agenda.next_errand() {
             self.perform(now, errand);
-        }
-    }
-
-    /// Adds errands before all others.
-    pub(crate) fn follow<const N: usize>(&mut self, errands: [Errand; N]) {
-        for errand in errands.into_iter().rev() {
-            self.agenda.push_front(errand);
         }
     }
 
     /// Asks a question. Errands continue when it is answered.
     pub(crate) fn ask(&mut self, question: Question, waiting: Waiting) {
-        debug_assert!(self.waiting.is_none(), "{:?} is not answered", self.waiting);
-        self.waiting = Some(waiting);
+        self.agenda.ask(waiting);
         self.report(Output::Ask(question));
     }
 
@@ -291,12 +279,12 @@ impl Ending {
     /// Acts on one deadline at or before that time, and then on the others.
     fn expire(&mut self, now: Time, at: Time) {
         let Some(timer) = self.timers.pop_expired(at) else { return };
-        self.follow([Errand::Expire(at)]);
+        self.agenda.follow([Errand::Expire(at)]);
         match timer {
-            Timer::Next => self.follow([Errand::Proceed]),
+            Timer::Next => self.agenda.follow([Errand::Proceed]),
             Timer::Stopping => self.look_at_halt(now),
             Timer::Shm(looks) => {
-                self.follow([Errand::LookWhileRunning, Errand::SetLook(looks)]);
+                self.agenda.follow([Errand::LookWhileRunning, Errand::SetLook(looks)]);
             }
             Timer::ShmUsers => self.give_up_users(),
             Timer::Fences => self.give_up_new(),
@@ -304,8 +292,7 @@ impl Ending {
     }
 
     fn take_answer(&mut self, now: Time, answer: Answer) {
-        let waiting = self.waiting.take();
-        match (waiting, answer) {
+        match (self.agenda.answered(), answer) {
             (Some(Waiting::Look(purpose)), answer) => self.go_on(now, purpose, answer),
             (Some(Waiting::Signalled(signal)), Answer::Pids(refused)) => {
                 self.report_refused(signal, refused);

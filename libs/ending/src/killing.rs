@@ -56,7 +56,7 @@ impl Ending {
     pub(crate) fn continue_all(&mut self) {
         self.halt = None;
         self.add(Due::Continue);
-        self.follow([Errand::Proceed]);
+        self.agenda.follow([Errand::Proceed]);
     }
 
     // ----- looks -----
@@ -83,7 +83,7 @@ impl Ending {
     pub(crate) fn signal(&mut self, now: Time, (signal, target): (i32, SignalTarget)) {
         if self.step != Step::None {
             self.add(Due::Signal(signal, target));
-            self.follow([Errand::Proceed]);
+            self.agenda.follow([Errand::Proceed]);
         } else if is_terminating(signal) && self.kills.is_none() {
             self.still = Still::begin(self.has_group);
             let question = self.still.look(Wanted::Affected(signal, target.clone()));
@@ -117,7 +117,7 @@ impl Ending {
             self.still.judge_again();
             self.begin_stop(now);
         }
-        self.follow([Errand::Proceed]);
+        self.agenda.follow([Errand::Proceed]);
     }
 
     /// Adds a pending action. Like a pending signal of the kernel, it is not added twice.
@@ -136,7 +136,9 @@ impl Ending {
 
     /// Takes the next step if it is due: when a helper has ended, and at the timer [`Timer::Next`].
     pub(crate) fn proceed(&mut self, now: Time) {
-        let Step::Stop(until) = self.step else { return self.follow([Errand::TakeStep(now)]) };
+        let Step::Stop(until) = self.step else {
+            return self.agenda.follow([Errand::TakeStep(now)]);
+        };
         let wanted = match self.due.front() {
             _ if self.is_kill() => Wanted::All,
             Some(Due::Signal(signal, target)) => Wanted::Affected(*signal, target.clone()),
@@ -148,9 +150,9 @@ impl Ending {
 
     /// Ends the stop if all are still, or if it took too long.
     fn end_look(&mut self, began: Time, until: Time, is_complete: bool) {
-        self.follow([Errand::TakeStep(began)]);
+        self.agenda.follow([Errand::TakeStep(began)]);
         if is_complete || began >= until {
-            self.follow([Errand::FindNew, Errand::BeginNote(began, until)]);
+            self.agenda.follow([Errand::FindNew, Errand::BeginNote(began, until)]);
         }
     }
 
@@ -160,33 +162,33 @@ impl Ending {
 
     pub(crate) fn take_step(&mut self, now: Time, began: Time) {
         match self.step {
-            Step::Stop(_) => self.follow([Errand::Round(began, Some(after(now, began)))]),
+            Step::Stop(_) => self.agenda.follow([Errand::Round(began, Some(after(now, began)))]),
             Step::Note(until) if began < until && self.helper.is_some() => {
-                self.follow([Errand::Round(began, Some(until))]);
+                self.agenda.follow([Errand::Round(began, Some(until))]);
             }
             Step::None | Step::Note(_) => {
                 self.step = Step::None;
-                self.follow([Errand::PerformDue(false), Errand::Round(began, None)]);
+                self.agenda.follow([Errand::PerformDue(false), Errand::Round(began, None)]);
             }
         }
     }
 
     pub(crate) fn perform_due(&mut self, now: Time, continues: bool) {
         match self.due.pop_front() {
-            None => self.follow([Errand::Release(continues)]),
-            Some(Due::Continue) => self.follow([Errand::PerformNext(true)]),
+            None => self.agenda.follow([Errand::Release(continues)]),
+            Some(Due::Continue) => self.agenda.follow([Errand::PerformNext(true)]),
             // No process runs again before its kill.
             Some(Due::Signal(SIGCONT, _)) if self.is_kill() => {
-                self.follow([Errand::PerformNext(continues)]);
+                self.agenda.follow([Errand::PerformNext(continues)]);
             }
             Some(Due::Signal(signal, target)) => {
-                self.follow([Errand::PerformNext(continues)]);
+                self.agenda.follow([Errand::PerformNext(continues)]);
                 self.ask(Question::Signal(signal, target), Waiting::Signalled(signal));
             }
             Some(Due::Kill) => {
                 self.kills = Some(now);
                 let next = Errand::PerformNext(continues);
-                self.follow([Errand::NoteLiving, Errand::KillGroup, next]);
+                self.agenda.follow([Errand::NoteLiving, Errand::KillGroup, next]);
             }
         }
     }
@@ -204,7 +206,7 @@ impl Ending {
         }
         self.still.judge_again();
         self.begin_stop(now);
-        self.follow([Errand::Proceed]);
+        self.agenda.follow([Errand::Proceed]);
     }
 
     /// Reports a refused signal that asks to end, since it would otherwise have no visible effect.
@@ -224,12 +226,12 @@ impl Ending {
     }
 
     pub(crate) fn note(&mut self, living: VecDeque<Pid>) {
-        self.follow([Errand::NoteClocks, Errand::NoteLives(living)]);
+        self.agenda.follow([Errand::NoteClocks, Errand::NoteLives(living)]);
     }
 
     pub(crate) fn note_lives(&mut self, mut pids: VecDeque<Pid>) {
         if let Some(pid) = pids.pop_front() {
-            self.follow([Errand::NoteLives(pids)]);
+            self.agenda.follow([Errand::NoteLives(pids)]);
             self.ask(Question::Life(pid, self.noted.begin_of(pid), false), Waiting::Life);
         }
     }
@@ -269,7 +271,7 @@ impl Ending {
             self.report(Output::Unfreeze);
         }
         if resumes {
-            self.follow([Errand::ReleaseFences]);
+            self.agenda.follow([Errand::ReleaseFences]);
         }
     }
 
@@ -295,7 +297,7 @@ impl Ending {
         // known.
         if !found_any {
             let question = Question::Signal(SIGKILL, SignalTarget::Group);
-            self.follow([Errand::Reap]);
+            self.agenda.follow([Errand::Reap]);
             return self.ask(question, Waiting::RanksKilled);
         }
         self.report(Output::Reap);

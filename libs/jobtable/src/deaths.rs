@@ -106,7 +106,7 @@ impl JobTable {
 
     /// Handles the closed connection of a manager.
     pub(crate) fn manager_closed(&mut self, id: JobId) {
-        self.follow([Errand::RefuseStates(id.clone())]);
+        self.agenda.follow([Errand::RefuseStates(id.clone())]);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.connected = false;
         // A child is removed when it is reaped. The manager of an earlier daemon is removed now.
@@ -135,7 +135,7 @@ impl JobTable {
             self.log(Line::warn(text));
             self.perform(Output::Kill(pid));
         }
-        self.follow([Errand::LookAtSilent]);
+        self.agenda.follow([Errand::LookAtSilent]);
     }
 
     // ----- orphans -----
@@ -261,12 +261,12 @@ impl JobTable {
         let unregistered = |(id, job): (&JobId, &Job)| job.manager.is_none().then(|| id.clone());
         let waiting: VecDeque<JobId> = self.jobs.iter().filter_map(unregistered).collect();
         self.next_look = (!waiting.is_empty()).then(|| now + ADOPTION_INTERVAL);
-        self.follow([Errand::LookFor(waiting)]);
+        self.agenda.follow([Errand::LookFor(waiting)]);
     }
 
     pub(crate) fn look_for(&mut self, mut jobs: VecDeque<JobId>) {
         if let Some(job) = jobs.pop_front() {
-            self.follow([Errand::LookFor(jobs)]);
+            self.agenda.follow([Errand::LookFor(jobs)]);
             self.ask(Question::Record(job.clone()), Asked::Record(job));
         }
     }

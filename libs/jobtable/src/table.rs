@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mpd_sansio::{Time, UNDRAINED};
+use mpd_sansio::{Agenda, Time, UNDRAINED};
 use mpd_wire::message::HostLimits;
 use mpd_wire::{Instance, JobId, Pid};
 
@@ -60,8 +60,7 @@ pub struct JobTable {
     pub(crate) states: States,
     /// When to check again whether unregistered managers live.
     pub(crate) next_look: Option<Time>,
-    agenda: VecDeque<Errand>,
-    asked: Option<Asked>,
+    pub(crate) agenda: Agenda<Errand, Asked>,
     outputs: VecDeque<Output>,
 }
 
@@ -87,8 +86,7 @@ impl JobTable {
             silent: SilentManagers::default(),
             states: States::default(),
             next_look: None,
-            agenda: VecDeque::new(),
-            asked: None,
+            agenda: Agenda::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -102,7 +100,7 @@ impl JobTable {
         match input {
             Input::Answer(answer) => self.take_answer(now, answer),
             other => {
-                debug_assert!(self.asked.is_none(), "{:?} is not answered", self.asked);
+                self.agenda.check_answered();
                 self.begin(now, other);
             }
         }
@@ -112,7 +110,7 @@ impl JobTable {
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
-        self.follow([
+        self.agenda.follow([
             Errand::Replace,
             Errand::LookAtSilent,
             Errand::KillOrphans,
@@ -187,9 +185,7 @@ impl JobTable {
     // ----- errands and questions -----
 
     fn run(&mut self, now: Time) {
-        while self.asked.is_none()
-            && let Some(errand) = self.agenda.pop_front()
-        {
+        while let Some(errand) = self.agenda.next_errand() {
             match errand {
                 Errand::Replace => self.replace(now),
                 Errand::LookAtSilent => self.look_at_silent(now),
@@ -209,17 +205,9 @@ impl JobTable {
         }
     }
 
-    /// Adds errands before all others.
-    pub(crate) fn follow<const N: usize>(&mut self, errands: [Errand; N]) {
-        for errand in errands.into_iter().rev() {
-            self.agenda.push_front(errand);
-        }
-    }
-
     /// Asks a question. Errands continue when it is answered.
     pub(crate) fn ask(&mut self, question: Question, asked: Asked) {
-        debug_assert!(self.asked.is_none(), "{:?} is not answered", self.asked);
-        self.asked = Some(asked);
+        self.agenda.ask(asked);
         self.perform(Output::Ask(question));
     }
 
@@ -236,7 +224,7 @@ impl JobTable {
     }
 
     fn take_answer(&mut self, now: Time, answer: Answer) {
-        match (self.asked.take(), answer) {
+        match (self.agenda.answered(), answer) {
             (Some(Asked::Group(starting)), Answer::Group(group)) => {
                 self.write_record(starting, group);
             }

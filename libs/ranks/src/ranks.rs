@@ -6,7 +6,7 @@ use std::time::Duration;
 use mpd_clients::Job;
 use mpd_ending::{Pid, SignalTarget};
 use mpd_job::manager::Input as JobInput;
-use mpd_sansio::{Time, Timers, UNDRAINED};
+use mpd_sansio::{Agenda, Time, Timers, UNDRAINED};
 use mpd_wire::Rank;
 
 use crate::cpu_share::CpuShare;
@@ -82,8 +82,7 @@ pub struct Ranks {
     pub(crate) looks: Timers<u8>,
     /// The first rank that such a look is to examine.
     pub(crate) examined: Rank,
-    agenda: VecDeque<Errand>,
-    waiting: Option<Waiting>,
+    pub(crate) agenda: Agenda<Errand, Waiting>,
     outputs: VecDeque<Output>,
 }
 
@@ -103,8 +102,7 @@ impl Ranks {
             search: Search::default(),
             looks: Timers::default(),
             examined: Rank(0),
-            agenda: VecDeque::new(),
-            waiting: None,
+            agenda: Agenda::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -186,13 +184,11 @@ impl Ranks {
         match input {
             Input::Answer(answer) => self.take_answer(context, answer),
             other => {
-                debug_assert!(self.waiting.is_none(), "{:?} is not answered", self.waiting);
+                self.agenda.check_answered();
                 self.begin(context, other);
             }
         }
-        while self.waiting.is_none()
-            && let Some(errand) = self.agenda.pop_front()
-        {
+        while let Some(errand) = self.agenda.next_errand() {
             self.perform(context, errand);
         }
     }
@@ -260,7 +256,7 @@ impl Ranks {
     }
 
     fn take_answer(&mut self, context: Context<'_>, answer: Answer) {
-        match (self.waiting.take(), answer) {
+        match (self.agenda.answered(), answer) {
             (Some(Waiting::Checks(first)), Answer::Checked(checked)) => {
                 self.end_checks(context, first, checked);
             }
@@ -286,20 +282,9 @@ impl Ranks {
 
     // ----- outputs -----
 
-    /// Adds an errand before all others.
-    pub(crate) fn follow(&mut self, errand: Errand) {
-        self.agenda.push_front(errand);
-    }
-
-    /// Adds an errand behind all others.
-    pub(crate) fn add(&mut self, errand: Errand) {
-        self.agenda.push_back(errand);
-    }
-
     /// Asks a question. Errands continue when it is answered.
     pub(crate) fn ask(&mut self, question: Question, waiting: Waiting) {
-        debug_assert!(self.waiting.is_none(), "{:?} is not answered", self.waiting);
-        self.waiting = Some(waiting);
+        self.agenda.ask(waiting);
         self.report(Output::Ask(question));
     }
 

@@ -56,7 +56,7 @@ impl Ranks {
                 News::Started(pid) => self.report(Output::Log(Line::ShimStarted(pid))),
             }
         }
-        self.follow(Errand::SendCommands(rank));
+        self.agenda.follow([Errand::SendCommands(rank)]);
     }
 
     pub(crate) fn grant_mark(&mut self, rank: Rank) {
@@ -84,7 +84,7 @@ impl Ranks {
         }
         for (rank, is_queued) in queued {
             if is_queued {
-                self.add(Errand::SendCommands(rank));
+                self.agenda.add(Errand::SendCommands(rank));
             } else {
                 self.notice(format!("rank {rank}: its debugger takes no commands"));
             }
@@ -102,7 +102,7 @@ impl Ranks {
         match sent {
             Sent::Yes => {
                 shim.note_sent();
-                self.follow(Errand::SendCommands(rank));
+                self.agenda.follow([Errand::SendCommands(rank)]);
             }
             Sent::Later => {}
             // Without a shim no process executes the commands.

@@ -133,7 +133,7 @@ impl Ranks {
     pub(crate) fn start_some(&mut self) {
         let due = self.starting.iter().filter_map(|(&first, it)| Some((first, it.next?)));
         for (first, begin) in due.collect::<Vec<_>>() {
-            self.add(Errand::StartSome(first, begin));
+            self.agenda.add(Errand::StartSome(first, begin));
         }
     }
 
@@ -149,7 +149,7 @@ impl Ranks {
         }
         let are_many = self.table.len() + here > MAX_RANKS_WITHOUT_LOW;
         self.report(Output::BeginStarts { are_several: end - begin > 1, are_many });
-        self.follow(Errand::StartNext(Batch { first, begin, next: begin, end }));
+        self.agenda.follow([Errand::StartNext(Batch { first, begin, next: begin, end })]);
     }
 
     // ----- one rank -----
@@ -157,7 +157,7 @@ impl Ranks {
     pub(crate) fn start_next(&mut self, context: Context<'_>, batch: Batch) {
         let Some(world) = context.job.worlds.of(batch.first) else { return };
         if batch.next == batch.end {
-            return self.follow(Errand::EndBatch(batch, None));
+            return self.agenda.follow([Errand::EndBatch(batch, None)]);
         }
         if self.arrived {
             self.arrived = false;
@@ -193,7 +193,7 @@ impl Ranks {
         self.report(Output::End(Phase::Spawn, Some(rank)));
         let started = match started {
             Ok(started) => started,
-            Err(failure) => return self.follow(Errand::EndBatch(batch, Some(failure))),
+            Err(failure) => return self.agenda.follow([Errand::EndBatch(batch, Some(failure))]),
         };
         let Started { pid, begin, shim, cpus, unwatched } = started;
         if context.job.is_first(rank) {
@@ -209,7 +209,7 @@ impl Ranks {
         }
         self.table.insert(rank, state);
         match unwatched {
-            Some(failure) => self.follow(Errand::EndBatch(batch, Some(failure))),
+            Some(failure) => self.agenda.follow([Errand::EndBatch(batch, Some(failure))]),
             None => self.hand_over(batch, rank),
         }
     }
@@ -217,7 +217,7 @@ impl Ranks {
     pub(crate) fn end_adoption(&mut self, batch: Batch, number: Result<u32, Failure>) {
         let number = match number {
             Ok(number) => number,
-            Err(failure) => return self.follow(Errand::EndBatch(batch, Some(failure))),
+            Err(failure) => return self.agenda.follow([Errand::EndBatch(batch, Some(failure))]),
         };
         self.report(Output::Begin(Phase::Run, Some(ADOPTED)));
         let adopted = Process::Adopted { has_aborted: false };
@@ -229,7 +229,7 @@ impl Ranks {
 
     fn hand_over(&mut self, batch: Batch, rank: Rank) {
         self.report(Output::HandOver(rank));
-        self.follow(Errand::StartNext(Batch { next: batch.next + 1, ..batch }));
+        self.agenda.follow([Errand::StartNext(Batch { next: batch.next + 1, ..batch })]);
     }
 
     // ----- the end of a turn -----

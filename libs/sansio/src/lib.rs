@@ -12,6 +12,7 @@
 //! | item | subject |
 //! |---|---|
 //! | [`Time`] | a point in time, counted from an epoch that the owner chose |
+//! | [`Agenda`] | the errands of a machine that asks questions |
 //! | [`Timers`] | at most one deadline for each key |
 //! | [`Pump`], [`Machine`] | a machine, and its queue of inputs |
 //! | [`Observer`], [`Step`] | sees every step of a pump |
@@ -19,12 +20,14 @@
 //! | [`Stagger`] | connection attempts to the addresses of one peer |
 #![forbid(unsafe_code)]
 
+mod agenda;
 mod pump;
 mod stagger;
 pub mod state;
 mod time;
 mod timers;
 
+pub use agenda::Agenda;
 pub use pump::{Machine, Observer, Pump, Step, UNDRAINED};
 pub use stagger::Stagger;
 pub use time::Time;
