@@ -2,14 +2,13 @@
 //! version, or prints the installed versions. Everything else is refused.
 
 use std::ffi::CString;
-use std::fs;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use mpd_site::VERSIONS;
+use mpd_io::ring::site;
 use mpd_site::starter::{Command, daemon_of, parse};
-use mpd_site::version::{Version, installed};
+use mpd_site::version::Version;
 use nix::unistd::execv;
 
 /// sshd puts the words that the other host asked for into this variable.
@@ -17,7 +16,7 @@ const ASKED: &str = "SSH_ORIGINAL_COMMAND";
 
 pub(crate) fn run() -> Result<ExitCode> {
     let asked = std::env::var(ASKED).ok();
-    let installed = versions();
+    let installed = site::versions();
     match parse(asked.as_deref(), &installed)? {
         Command::Versions => {
             let names: Vec<&str> = installed.iter().map(Version::as_str).collect();
@@ -26,15 +25,6 @@ pub(crate) fn run() -> Result<ExitCode> {
         }
         Command::Agent { version, name } => become_agent(&version, name),
     }
-}
-
-/// The versions of this host, newest first.
-fn versions() -> Vec<Version> {
-    let entries = fs::read_dir(VERSIONS).into_iter().flatten().flatten();
-    let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let names: Vec<String> =
-        real.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    installed(names.iter().map(String::as_str))
 }
 
 fn become_agent(version: &Version, name: Option<String>) -> Result<ExitCode> {

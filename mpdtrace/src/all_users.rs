@@ -146,38 +146,39 @@ fn outputs(name: &str, arguments: &[String], all: &AllUsers) -> Result<(Vec<Stri
     }
     let found = daemons(all.owner.as_deref());
     let results = remote::each(&found, WIDTH, |daemon| daemon.run(name, arguments));
+    let is_json = arguments.iter().any(|word| word == "--json");
     let (mut texts, mut failed) = (Vec::new(), false);
     for (daemon, result) in found.iter().zip(results) {
-        match result {
-            Ok(ended) => {
-                let who = format!("{}, {}", daemon.user, daemon.rundir.display());
-                ended.err.lines().for_each(|line| tool::warn(name, &format!("{who}: {line}")));
-                failed |= !ended.status.success();
-                // A user speaks only for himself.
-                let is_json = arguments.iter().any(|word| word == "--json");
-                let own = is_json.then(|| merge::of_user(&ended.out, &daemon.user));
-                texts.push(own.unwrap_or(ended.out));
-            }
-            Err(problem) => {
-                failed = true;
-                tool::warn(name, &format!("{}: {problem}", daemon.user));
-            }
-        }
+        let from = format!("{}, {}", daemon.user, daemon.rundir.display());
+        let out = complain(name, &from, result, &mut failed);
+        // A user speaks only for himself.
+        texts.extend(out.map(|out| if is_json { merge::of_user(&out, &daemon.user) } else { out }));
     }
     for (host, result) in elsewhere(name, arguments, all)? {
-        match result {
-            Ok(ended) => {
-                ended.err.lines().for_each(|line| tool::warn(name, &format!("{host}: {line}")));
-                failed |= !ended.status.success();
-                texts.push(ended.out);
-            }
-            Err(problem) => {
-                failed = true;
-                tool::warn(name, &format!("{host}: {problem}"));
-            }
-        }
+        texts.extend(complain(name, &host, result, &mut failed));
     }
     Ok((texts, failed))
+}
+
+/// What a tool printed, if it ran. Its complaints go to standard error, and set `failed`.
+fn complain(
+    name: &str,
+    from: &str,
+    result: Result<Ended, String>,
+    failed: &mut bool,
+) -> Option<String> {
+    match result {
+        Ok(ended) => {
+            ended.err.lines().for_each(|line| tool::warn(name, &format!("{from}: {line}")));
+            *failed |= !ended.status.success();
+            Some(ended.out)
+        }
+        Err(problem) => {
+            *failed = true;
+            tool::warn(name, &format!("{from}: {problem}"));
+            None
+        }
+    }
 }
 
 /// What the tool printed on the other hosts of the site, over root's ssh.

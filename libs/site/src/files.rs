@@ -4,11 +4,13 @@
 //! (sshd_config(5), ssh-keysign(8)): a submit host proves by its host key that it is this host, and
 //! its `ssh-keysign` proves the user. The command of each login is [`crate::starter`].
 
+use serde::{Deserialize, Serialize};
+
 use crate::VERSIONS;
 use crate::hosts::{Site, SiteHost};
 
 /// What a host reported about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFacts {
     /// Its name in the list.
     pub name: String,

@@ -1,7 +1,6 @@
 //! `mpdboot --site`: the user's ring on the site of this host. All daemons, this host's too, start through the starters of the
 //! site, so each is in the group of a unit there.
 
-use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -57,8 +56,7 @@ pub(super) fn roster(cli: &Cli, this: &ThisSite) -> Result<Roster> {
         ncpus: cli.ncpus,
         ..RosterOptions::default()
     };
-    let here: BTreeSet<&str> = [this.here.as_str()].into();
-    Ok(choose(&entries, &options, &this.here, |host| here.contains(host))?)
+    Ok(choose(&entries, &options, &this.here, |host| host == this.here)?)
 }
 
 /// The settings of a ring of the site.

@@ -10,9 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use mpd_io::network::addresses;
 use mpd_io::ring::rundir::host_name;
+use mpd_io::ring::site;
 use mpd_site::compare::Report;
 use mpd_site::files::{SHOSTS, SSHD, STARTER};
-use mpd_site::{DIRECTORY, HOSTS, POLICY, VERSIONS, block};
+use mpd_site::{DIRECTORY, HOSTS, POLICY, block};
 
 use crate::remote;
 
@@ -38,7 +39,7 @@ pub fn gather(port: u16) -> Report {
         names: names(),
         addresses: own_addresses(),
         keys: keys(),
-        versions: directories(VERSIONS),
+        versions: site::versions().iter().map(ToString::to_string).collect(),
         users: users(),
         time: seconds(),
         files: files(),
@@ -74,15 +75,6 @@ fn keys() -> Vec<String> {
         }
     }
     keys
-}
-
-fn directories(path: &str) -> Vec<String> {
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let mut names: Vec<String> =
-        real.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
-    names
 }
 
 fn users() -> BTreeMap<String, (u32, u32)> {

@@ -19,16 +19,7 @@ pub struct Saved {
     /// Whether another sshd with host-based logins is accepted.
     pub shared: bool,
     /// By the names of the list; also hosts that the list no longer has, until they are removed.
-    pub hosts: Vec<SavedHost>,
-}
-
-/// The facts of one host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SavedHost {
-    pub name: String,
-    pub names: Vec<String>,
-    pub addresses: Vec<String>,
-    pub keys: Vec<String>,
+    pub hosts: Vec<HostFacts>,
 }
 
 impl Saved {
@@ -59,14 +50,8 @@ impl Saved {
 
     /// The facts of hosts of the list.
     pub fn facts(&self, site: &Site) -> Vec<HostFacts> {
-        let known = |it: &&SavedHost| site.hosts().iter().any(|host| host.name() == it.name);
-        let facts = |it: &SavedHost| HostFacts {
-            name: it.name.clone(),
-            names: it.names.clone(),
-            addresses: it.addresses.clone(),
-            keys: it.keys.clone(),
-        };
-        self.hosts.iter().filter(known).map(facts).collect()
+        let is_listed = |it: &&HostFacts| site.hosts().iter().any(|host| host.name() == it.name);
+        self.hosts.iter().filter(is_listed).cloned().collect()
     }
 }
 

@@ -14,7 +14,7 @@ use mpdtrace::cli::{SiteCli, SiteCommand};
 use mpdtrace::remote::{self, Shell};
 use mpdtrace::site::bundle::{self, Bundle};
 use mpdtrace::site::facts;
-use mpdtrace::site::saved::{self, Saved, SavedHost};
+use mpdtrace::site::saved::{self, Saved};
 use mpdtrace::{render, tool};
 
 /// Most hosts asked at a time.
@@ -75,8 +75,7 @@ fn init(cli: &SiteCli) -> Result<ExitCode> {
             tool::warn("mpdsite", &format!("{}: {text}", host.name()));
         }
         saved.hosts.retain(|it| it.name != host.name());
-        let Report { names, addresses, keys, .. } = report;
-        saved.hosts.push(SavedHost { name: host.name().to_owned(), names, addresses, keys });
+        saved.hosts.push(report.facts(host.name()));
     }
     if failed {
         bail!("nothing was written");

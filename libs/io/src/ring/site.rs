@@ -11,7 +11,8 @@ use std::path::Path;
 use mpd_placement::hosts::HostEntry;
 use mpd_site::hosts::{InvalidSite, Site, SiteHost};
 use mpd_site::policy::{InvalidPolicy, Policy};
-use mpd_site::{HOSTS, POLICY, hosts, policy};
+use mpd_site::version::{self, Version};
+use mpd_site::{HOSTS, POLICY, VERSIONS, hosts, policy};
 use nix::unistd::geteuid;
 
 use crate::host::this_host;
@@ -80,6 +81,16 @@ pub fn load_to_submit() -> Result<Option<ThisSite>, SiteError> {
     }
     let others: Vec<&str> = this.site.submit_hosts().map(SiteHost::name).collect();
     Err(SiteError::NoSubmitHost(this.here.clone(), others.join(", ")))
+}
+
+/// The versions of the suite that are installed here, newest first.
+pub fn versions() -> Vec<Version> {
+    let entries = std::fs::read_dir(VERSIONS).into_iter().flatten().flatten();
+    // The link to the newest one is no version.
+    let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let names: Vec<String> =
+        real.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    version::installed(names.iter().map(String::as_str))
 }
 
 fn read(path: &'static str, limit: usize) -> Result<Option<Vec<u8>>, SiteError> {
