@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 use mpd_io::files::logging::one_line;
+use mpd_io::parallel;
 use mpd_io::process::identity::user_name;
 use mpd_io::ring::rundir::SITE_RUN;
 use mpd_io::ring::rundir::host_name;
@@ -24,7 +25,7 @@ use mpd_wire::JobId;
 use mpd_wire::message::JobRef;
 use nix::unistd::geteuid;
 
-use crate::remote::{self, Ended, Running, Shell};
+use crate::remote::{Ended, Running, Shell};
 use crate::tool;
 
 /// Deadline of one tool for one user, and of one host.
@@ -145,7 +146,7 @@ fn outputs(name: &str, arguments: &[String], all: &AllUsers) -> Result<(Vec<Stri
         bail!("--all-users is for root; without it, you see your own jobs");
     }
     let found = daemons(all.owner.as_deref());
-    let results = remote::each(&found, WIDTH, |daemon| daemon.run(name, arguments));
+    let results = parallel::each(&found, WIDTH, |daemon| daemon.run(name, arguments));
     let is_json = arguments.iter().any(|word| word == "--json");
     let (mut texts, mut failed) = (Vec::new(), false);
     for (daemon, result) in found.iter().zip(results) {
@@ -192,7 +193,7 @@ fn elsewhere(
     let hosts = this.site.hosts().iter().map(|host| host.name().to_owned());
     let hosts: Vec<String> = hosts.filter(|host| *host != this.here).collect();
     let line = remote_line(name, arguments, all.owner.as_deref())?;
-    let results = remote::each(&hosts, WIDTH, |host| root_shell().run(host, &line, PATIENCE));
+    let results = parallel::each(&hosts, WIDTH, |host| root_shell().run(host, &line, PATIENCE));
     Ok(hosts.into_iter().zip(results).collect())
 }
 
@@ -235,7 +236,7 @@ pub fn tables(name: &str, arguments: &[String], all: &AllUsers) -> Result<ExitCo
         bail!("--all-users is for root; without it, you see your own jobs");
     }
     let found = daemons(all.owner.as_deref());
-    let results = remote::each(&found, WIDTH, |daemon| daemon.run(name, arguments));
+    let results = parallel::each(&found, WIDTH, |daemon| daemon.run(name, arguments));
     let mut failed = false;
     for (daemon, result) in found.iter().zip(results) {
         match result {

@@ -4,10 +4,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mpd_io::files::logging::one_line;
+use mpd_io::parallel;
 use mpd_io::ring::rundir::RunDir;
 use serde::{Deserialize, Serialize};
 
-use crate::remote::{self, Shell};
+use crate::remote::Shell;
 
 /// Deadline for one host, connection included.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,7 +45,7 @@ pub fn remote(
     count: impl FnMut(usize) + Send,
 ) -> Vec<Cleaned> {
     let finished = Mutex::new((0, count));
-    remote::each(hosts, WIDTH, |host| {
+    parallel::each(hosts, WIDTH, |host| {
         let result = shell.run(host, arguments, PATIENCE);
         // A host that refuses reports the reason in its answer and exits with code 1.
         let answer = result.and_then(|ended| {

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -284,28 +283,6 @@ pub fn quoted(word: &str) -> String {
     shlex::try_quote(word).unwrap_or_default().into_owned()
 }
 
-/// Calls `work` for each item, for at most `width` items at a time. The results have the order of
-/// the items.
-pub fn each<T: Sync, R: Send>(items: &[T], width: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
-    thread::scope(|scope| {
-        for _ in 0..width.min(items.len()) {
-            scope.spawn(|| {
-                while let Some((item, slot)) = {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    items.get(i).zip(results.get(i))
-                } {
-                    let result = work(item);
-                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-                }
-            });
-        }
-    });
-    let taken = results.into_iter().map(|slot| slot.into_inner());
-    taken.filter_map(|slot| slot.unwrap_or_else(PoisonError::into_inner)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,14 +363,5 @@ mod tests {
         assert_eq!(failed("echo a >&2; echo No route >&2; exit 255"), "ssh failed: No route");
         assert_eq!(failed("echo b >&2; exit 1"), "b");
         assert!(failed("exit 1").contains("without a message"));
-    }
-
-    #[test]
-    fn each_item_is_worked_on_with_any_width() {
-        let items: Vec<u32> = (0..50).collect();
-        for width in [1, 7, 100] {
-            assert_eq!(each(&items, width, |i| i * 2), (0..100).step_by(2).collect::<Vec<_>>());
-        }
-        assert!(each(&[] as &[u32], 4, |i| *i).is_empty());
     }
 }

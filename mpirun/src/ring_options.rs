@@ -41,8 +41,8 @@ impl RingOptions {
     /// # Errors
     /// A variable has an invalid name of a ring.
     pub fn rundir(&self) -> Result<RunDir> {
-        let ring = RingName::resolve(self.ring.get().map(String::as_str))?;
-        Ok(site::or_of_site(self.default_rundir()?, &ring))
+        let ring = self.ring_name()?;
+        Ok(site::or_of_site(self.rundir_of(&ring), &ring))
     }
 
     /// The same without the site of this host.
@@ -50,8 +50,15 @@ impl RingOptions {
     /// # Errors
     /// As for [`RingOptions::rundir`].
     pub fn default_rundir(&self) -> Result<RunDir> {
-        let ring = RingName::resolve(self.ring.get().map(String::as_str))?;
-        Ok(RunDir::resolve(self.rundir.get().cloned(), &ring, &host_name()))
+        Ok(self.rundir_of(&self.ring_name()?))
+    }
+
+    fn ring_name(&self) -> Result<RingName> {
+        Ok(RingName::resolve(self.ring.get().map(String::as_str))?)
+    }
+
+    fn rundir_of(&self, ring: &RingName) -> RunDir {
+        RunDir::resolve(self.rundir.get().cloned(), ring, &host_name())
     }
 
     /// The error for a daemon that the user selected but that does not run; `rundir` is its run

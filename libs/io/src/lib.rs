@@ -14,6 +14,7 @@
 //! | [`host`] | this host: CPUs, GPUs, names, random bits, and calls for which memory is scarce |
 //! | [`network`] | sockets: connections of frames, links of the ring, passed descriptors |
 //! | [`files`] | standard streams without blocking, key files, logs, files of users |
+//! | [`parallel`] | work that waits, for many items at a time |
 //! | [`ring`] | the way to the daemon: run directories, sockets, consoles |
 //! | [`clean_up`] | what a job may leave, and its removal |
 //! | [`terminal`] | the own terminal, and pseudo-terminals for programs |
@@ -23,6 +24,7 @@ pub mod clock;
 pub mod files;
 pub mod host;
 pub mod network;
+pub mod parallel;
 pub mod process;
 pub mod ring;
 pub mod terminal;

@@ -6,10 +6,9 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::thread;
 
 use anyhow::{Context as _, Result, bail};
+use mpd_io::parallel;
 use mpd_io::ring::rundir::RunDir;
 use mpd_site::starter::{ASK_VERSIONS, NO_VERSION};
 use mpd_site::version::{Version, installed, newest_common};
@@ -56,23 +55,12 @@ pub(super) fn become_common(rows: &[Row]) -> Result<()> {
 
 /// The versions of each host.
 fn ask(hosts: &[&str]) -> Result<Vec<(String, Vec<Version>)>> {
-    let next = Mutex::new(hosts.iter());
-    let answers = Mutex::new(Vec::new());
-    let work = || {
-        while let Some(host) = next.lock().ok().and_then(|mut hosts| hosts.next().copied()) {
-            let answer = versions_of(host);
-            if let (Ok(answer), Ok(mut answers)) = (answer, answers.lock()) {
-                answers.push((host.to_owned(), answer));
-            }
-        }
-    };
-    thread::scope(|scope| (0..WIDTH.min(hosts.len())).for_each(|_| drop(scope.spawn(work))));
-    let mut answers: Vec<(String, Vec<Version>)> = answers.into_inner().unwrap_or_default();
-    answers.sort_by_key(|(name, _)| hosts.iter().position(|host| host == name));
-    match hosts.iter().find(|host| answers.iter().all(|(name, _)| name != *host)) {
-        Some(host) => bail!("host {host} does not tell its versions of mpd-suite"),
-        None => Ok(answers),
-    }
+    let answers = parallel::each(hosts, WIDTH, |host| versions_of(host));
+    let named = hosts.iter().zip(answers).map(|(host, answer)| match answer {
+        Ok(versions) => Ok(((*host).to_owned(), versions)),
+        Err(_) => bail!("host {host} does not tell its versions of mpd-suite"),
+    });
+    named.collect()
 }
 
 fn versions_of(host: &str) -> Result<Vec<Version>> {

@@ -8,12 +8,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use mpd_io::host::drain_mark::{PATH, WHILE_ACTIVE, is_active};
+use mpd_io::parallel;
 use mpd_io::ring::rundir::{host_name, replace};
 use mpd_io::ring::site;
 use nix::unistd::geteuid;
 
 use super::{AllUsers, PATIENCE, WIDTH, audit, root_shell};
-use crate::{remote, tool};
+use crate::tool;
 
 /// Drains these hosts for all users, or ends that.
 ///
@@ -38,7 +39,7 @@ pub fn drain(hosts: &[String], all: &AllUsers, undo: bool, while_active: bool) -
     let mut options = vec!["--all-users".to_owned(), "--here".to_owned()];
     options.extend(undo.then(|| "--undo".to_owned()));
     options.extend(while_active.then(|| "--while-active".to_owned()));
-    let results = remote::each(&others, WIDTH, |host| {
+    let results = parallel::each(&others, WIDTH, |host| {
         let line: Vec<String> =
             [program.clone(), host.clone()].into_iter().chain(options.iter().cloned()).collect();
         root_shell().output(host, &line, PATIENCE)

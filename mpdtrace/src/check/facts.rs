@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use mpd_io::files::key_file::KeyFile;
 use mpd_io::network::addresses;
+use mpd_io::parallel;
 use mpd_io::process::search;
 use mpd_io::ring::rundir::RunDir;
 use mpd_wire::message::RingView;
@@ -85,7 +86,7 @@ impl Facts {
         let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
         let forward = lookup::addresses(&host);
         let known: Vec<IpAddr> = forward.iter().flatten().take(MAX_REVERSE).copied().collect();
-        let names = remote::each(&known, MAX_REVERSE, reverse);
+        let names = parallel::each(&known, MAX_REVERSE, reverse);
         Self {
             reverse: known.into_iter().zip(names).filter_map(|(a, n)| Some((a, n?))).collect(),
             forward,

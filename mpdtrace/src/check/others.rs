@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use super::Report;
-use crate::{lookup, remote, render};
+use crate::{lookup, render};
+use mpd_io::parallel;
 
 /// Most names resolved at a time.
 const WIDTH: usize = 16;
@@ -22,7 +23,7 @@ pub struct Resolved {
 
 /// Resolves all hosts.
 pub fn resolve(hosts: &[String]) -> Vec<Resolved> {
-    remote::each(hosts, WIDTH, |host| {
+    parallel::each(hosts, WIDTH, |host| {
         let label = host.split_once('.').map(|(label, _)| label);
         let label = label.filter(|_| host.parse::<IpAddr>().is_err());
         Resolved {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::{Report, reach};
 use crate::lookup;
-use crate::remote::{self, Running, Shell};
+use crate::remote::{Running, Shell};
+use mpd_io::parallel;
 
 /// Most hosts checked at a time.
 const WIDTH: usize = 16;
@@ -34,7 +35,7 @@ pub struct RemoteCheck {
 
 /// The reports on `hosts`; `ours` is the report on this host.
 pub fn reports(remote_check: &RemoteCheck, hosts: &[String], ours: &Report) -> Vec<Report> {
-    remote::each(hosts, WIDTH, |host| remote_check.report(host, ours))
+    parallel::each(hosts, WIDTH, |host| remote_check.report(host, ours))
 }
 
 impl RemoteCheck {

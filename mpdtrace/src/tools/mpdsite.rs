@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use mpd_io::parallel;
 use mpd_site::compare::{self, Report};
 use mpd_site::files::HostFacts;
 use mpd_site::hosts::{Site, SiteHost};
@@ -109,7 +110,7 @@ fn push(cli: &SiteCli) -> Result<ExitCode> {
     let others: Vec<&SiteHost> =
         site.hosts().iter().filter(|host| host.name() != here.name()).collect();
     let program = tool::path_elsewhere("mpdsite")?;
-    let sent = remote::each(&others, WIDTH, |host| {
+    let sent = parallel::each(&others, WIDTH, |host| {
         let text = serde_json::to_string(&bundle(host)).map_err(|e| e.to_string())?;
         shell(&cli.rsh).send(host.name(), &[program.clone(), "receive".to_owned()], text, PATIENCE)
     });
@@ -120,7 +121,7 @@ fn push(cli: &SiteCli) -> Result<ExitCode> {
             tool::warn("mpdsite", &format!("{}: {problem}", host.name()));
         }
     }
-    let removed = remote::each(&gone, WIDTH, |name| {
+    let removed = parallel::each(&gone, WIDTH, |name| {
         shell(&cli.rsh).output(name, &[program.clone(), "remove".to_owned()], PATIENCE)
     });
     for (name, result) in gone.iter().zip(removed) {
@@ -225,7 +226,7 @@ fn this_host(site: &Site) -> Result<&SiteHost> {
 /// The reports of all hosts, in the order of the list.
 fn reports(site: &Site, here: &SiteHost, rsh: &str) -> Vec<Result<Report, String>> {
     let program = tool::path_elsewhere("mpdsite");
-    remote::each(site.hosts(), WIDTH, |host| {
+    parallel::each(site.hosts(), WIDTH, |host| {
         if host.name() == here.name() {
             return Ok(facts::gather(host.port()));
         }
