@@ -362,21 +362,12 @@ impl Boot {
     }
 
     fn wait(self, user: &mut User<'_>) -> Result<Booted> {
-        let expected = Expected { name: BOOT, pid: self.pid, enough: Some(UP) };
-        let cut = match user.await_report(&expected, &self.stdout)? {
-            Outcome::Reported(report) if report.ends_with(UP) => return Ok(Booted::Up(self)),
-            // The end of its input ends it when it continues.
-            Outcome::Left(cut) => return Ok(Booted::Cut(cut)),
-            Outcome::Ended(cut) => Some(cut),
-            Outcome::Reported(_) => None,
-        };
-        match (wait_for(self.pid), cut) {
-            (_, Some(cut)) => Ok(Booted::Cut(cut)),
-            (Ok(Fate::Killed { signal, .. }), None) => {
-                bail!("mpdboot was killed by {}", signals::name(signal))
-            }
-            (_, None) => Ok(Booted::Failed),
-        }
+        Ok(match user.await_boot(self.pid, &self.stdout, Some(UP))? {
+            BootEnd::Up => Booted::Up(self),
+            // The end of its input ends it when it continues, if it was left.
+            BootEnd::Cut(cut) => Booted::Cut(cut),
+            BootEnd::Ended(_) => Booted::Failed,
+        })
     }
 
     /// Ends an `mpdboot` that has no request, and so no processes.
@@ -384,14 +375,6 @@ impl Boot {
         let _ = kill(self.pid, Signal::SIGKILL);
         let _ = wait_for(self.pid);
     }
-}
-
-/// How an `mpdboot` without a request ended.
-#[derive(Debug)]
-pub enum BootEnd {
-    /// With this code.
-    Exited(u8),
-    Cut(Cut),
 }
 
 /// Waits for the end of an `mpdboot` that reports nothing, while the user may end the start. `output` is its standard
@@ -402,22 +385,44 @@ pub enum BootEnd {
 pub fn await_boot(
     pid: Pid,
     output: &PipeReader,
-    signals: &mut Signals,
-    limit: Option<Duration>,
+    (signals, limit): (&mut Signals, Option<Duration>),
 ) -> Result<BootEnd> {
-    let mut user = User::new(signals, limit);
-    let outcome = user.await_report(&Expected { name: BOOT, pid, enough: None }, output)?;
-    if let Outcome::Left(cut) = outcome {
-        return Ok(BootEnd::Cut(cut));
-    }
-    match (wait_for(pid), outcome) {
-        (_, Outcome::Ended(cut) | Outcome::Left(cut)) => Ok(BootEnd::Cut(cut)),
-        (Ok(Fate::Exited(code)), Outcome::Reported(_)) => Ok(BootEnd::Exited(code)),
-        (Ok(Fate::Killed { signal, .. }), Outcome::Reported(_)) => {
-            bail!("mpdboot was killed by {}", signals::name(signal))
-        }
-        (Ok(Fate::Stopped) | Err(_), Outcome::Reported(_)) => {
-            bail!("mpdboot ended without a result")
+    User::new(signals, limit).await_boot(pid, output, None)
+}
+
+/// The end of the wait for an `mpdboot`.
+#[derive(Debug)]
+pub enum BootEnd {
+    /// It has reported that the ring is complete, and goes on.
+    Up,
+    /// It has ended with this code; `None` if the code is unknown.
+    Ended(Option<u8>),
+    Cut(Cut),
+}
+
+impl User<'_> {
+    /// Waits until an `mpdboot` has reported `enough`, or has ended.
+    fn await_boot(
+        &mut self,
+        pid: Pid,
+        output: &PipeReader,
+        enough: Option<&'static [u8]>,
+    ) -> Result<BootEnd> {
+        let cut = match self.await_report(&Expected { name: BOOT, pid, enough }, output)? {
+            Outcome::Reported(report) if enough.is_some_and(|it| report.ends_with(it)) => {
+                return Ok(BootEnd::Up);
+            }
+            Outcome::Left(cut) => return Ok(BootEnd::Cut(cut)),
+            Outcome::Ended(cut) => Some(cut),
+            Outcome::Reported(_) => None,
+        };
+        match (wait_for(pid), cut) {
+            (_, Some(cut)) => Ok(BootEnd::Cut(cut)),
+            (Ok(Fate::Killed { signal, .. }), None) => {
+                bail!("mpdboot was killed by {}", signals::name(signal))
+            }
+            (Ok(Fate::Exited(code)), None) => Ok(BootEnd::Ended(Some(code))),
+            (Ok(Fate::Stopped) | Err(_), None) => Ok(BootEnd::Ended(None)),
         }
     }
 }

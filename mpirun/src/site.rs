@@ -104,9 +104,10 @@ pub fn begin(
         .start(&[null.as_fd(), output.as_fd(), io::stderr().as_fd()], Extra::default(), None)
         .with_context(|| format!("cannot start {}", program.display()))?;
     drop(output);
-    match private::await_boot(pid, &report, signals, limit)? {
+    match private::await_boot(pid, &report, (signals, limit))? {
         private::BootEnd::Cut(cut) => Ok(Some(cut)),
-        private::BootEnd::Exited(0 | PARTIAL) => Ok(None),
-        private::BootEnd::Exited(_) => bail!("there is no ring for the job; nothing was run"),
+        private::BootEnd::Up | private::BootEnd::Ended(Some(0 | PARTIAL)) => Ok(None),
+        private::BootEnd::Ended(Some(_)) => bail!("there is no ring for the job; nothing was run"),
+        private::BootEnd::Ended(None) => bail!("mpdboot ended without a result"),
     }
 }

@@ -13,6 +13,7 @@ mod daemon;
 mod daemons;
 mod dialect;
 mod endings;
+mod host_facts;
 mod hosts;
 mod jobs;
 mod kernel;

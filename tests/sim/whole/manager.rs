@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use mpd_clients::{HostFacts, Job, World};
+use mpd_clients::{Job, World};
 use mpd_job::manager::LinkEnd;
 use mpd_joblink::Frame;
 use mpd_manager::{Event, News};
-use mpd_placement::locality::Topology;
 use mpd_sansio::Time;
-use mpd_wire::job::{Bytes, JobSpec};
+use mpd_wire::job::JobSpec;
 use mpd_wire::message::{Down, JobInput, JobNews, ManagerOrder, ManagerReport, StartJob, TreeKind};
 use mpd_wire::{Instance, Rank};
 
 use super::links::{Links, Packet};
 use super::machines::Machines;
-use crate::dialect::USER;
+use crate::host_facts;
 use crate::kernel::Kernel;
 
 /// What reaches a manager.
@@ -106,31 +105,6 @@ pub(super) struct Manager {
     pub(super) console: Option<usize>,
     /// The time of its next turn, in microseconds.
     pub(super) alarm: u64,
-}
-
-#[derive(Debug)]
-struct Facts(Topology);
-
-impl HostFacts for Facts {
-    fn topology(&self) -> &Topology {
-        &self.0
-    }
-
-    fn cpus(&self) -> u32 {
-        2
-    }
-
-    fn user(&self) -> u32 {
-        USER
-    }
-
-    fn architecture(&self) -> &str {
-        "x"
-    }
-
-    fn read(&self, _: &[u8]) -> Result<Bytes, String> {
-        Err("no files are simulated".to_owned())
-    }
 }
 
 impl Manager {
@@ -255,7 +229,7 @@ impl Manager {
         self.common.links.send_to_children(&Frame::down(&Down::Spec { bytes }));
         self.common.links.send_to_children(&Frame::raw(TreeKind::Spec, &self.encoded));
         let world = World::of_job(&spec, &self.order);
-        let facts = Rc::new(Facts(Topology::new(Vec::new())));
+        let facts = host_facts::of_host(2, "x");
         let job = Job::new(spec, self.order.clone(), world, facts);
         let turn = &mut Turn { now, kernel, refuses_forks, effects, common: &mut self.common };
         let machines = self.machines.insert(Box::new(Machines::new(turn, job)));

@@ -4,11 +4,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use mpd_clients::{
-    Accepted, Client, Clients, ConnectionId, FromClient, FromJob, HostFacts, Input, Job, Level,
-    LinkOutput, Output, World,
+    Accepted, Client, Clients, ConnectionId, FromClient, FromJob, Input, Job, Level, LinkOutput,
+    Output, World,
 };
 use mpd_job::manager::{Input as JobInput, LinkEnd, Output as JobOutput};
-use mpd_placement::locality::Topology;
 use mpd_sansio::Time;
 use mpd_wire::job::{Argset, Bytes, Cookie, HostSlices, JobKey, JobSpec, RankEnd};
 use mpd_wire::message::{Down, HostLimits, StartJob, TreeKind, Up};
@@ -16,7 +15,8 @@ use mpd_wire::{JobId, Rank};
 
 use super::links::Message;
 use super::{Cluster, Pmi};
-use crate::dialect::{Dialect, Heard, USER, Words};
+use crate::dialect::{Dialect, Heard, Words};
+use crate::host_facts;
 
 /// The time after which a get of PMIx ends.
 const LONGEST_GET: Duration = Duration::from_secs(600);
@@ -27,31 +27,6 @@ pub(crate) struct Speakers {
     clients: Clients,
     job: Job,
     dialect: Dialect,
-}
-
-#[derive(Debug)]
-struct Facts(Topology);
-
-impl HostFacts for Facts {
-    fn topology(&self) -> &Topology {
-        &self.0
-    }
-
-    fn cpus(&self) -> u32 {
-        1
-    }
-
-    fn user(&self) -> u32 {
-        USER
-    }
-
-    fn architecture(&self) -> &str {
-        "x86_64"
-    }
-
-    fn read(&self, _: &[u8]) -> Result<Bytes, String> {
-        Err("there are no files".to_owned())
-    }
 }
 
 /// The program of a rank: init, then puts, fences and gets, finalize, exit.
@@ -123,7 +98,7 @@ impl Speakers {
             spans: Vec::new(),
         };
         let world = World::of_job(&spec, &order);
-        let job = Job::new(spec, order, world, Rc::new(Facts(Topology::new(Vec::new()))));
+        let job = Job::new(spec, order, world, host_facts::of_host(1, "x86_64"));
         Self { clients: Clients::new(&job), job, dialect }
     }
 
