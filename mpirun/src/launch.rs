@@ -167,7 +167,7 @@ fn connect_on_site(job: &Run, rundir: &RunDir, signals: &mut Signals) -> Result<
     for _ in 0..TRIES {
         let mut found = rundir.find()?;
         if matches!(found, Found::Daemon(_)) && site::has_waited_for_boot(rundir) {
-            // The connection may be that of a daemon whose boot has failed.
+            // The boot of the connected daemon may have failed.
             found = rundir.find()?;
         }
         if let Found::Daemon(conn) = found {

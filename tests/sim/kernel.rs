@@ -137,7 +137,7 @@ impl Kernel {
 
     pub(crate) fn descendants_of(&self, ancestor: i32) -> Vec<i32> {
         let mut found = BTreeSet::from([ancestor]);
-        // The number of a process is higher than that of its parent.
+        // A process has a higher number than its parent.
         for (pid, process) in &self.processes {
             if found.contains(&process.parent) {
                 found.insert(*pid);

@@ -1,6 +1,6 @@
 //! The share of a session among the sessions of a host, if the kernel shares the CPUs among them.
 
-/// Niceness of a session whose share is that of so many sessions with one process each.
+/// Niceness that gives one session the share of so many sessions with one process each.
 ///
 /// A step of niceness is a factor of 1.25, as in `sched_prio_to_weight` of the kernel. The most is 20 steps: 87 sessions.
 pub fn niceness_of_session(processes: usize) -> i8 {

@@ -1,4 +1,4 @@
-//! The ranks' share of the CPUs: as much as that of as many other programs, if the kernel shares the CPUs among sessions.
+//! The ranks get the same share of the CPUs as other programs of the same number, if the kernel shares the CPUs among sessions.
 //!
 //! All ranks are in the session of their manager (decision 23). So the manager gives the session more weight while it has
 //! several ranks. Only root may do that, or a user with a limit for niceness.

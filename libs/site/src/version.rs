@@ -9,7 +9,7 @@ const MAX_VERSIONS: usize = 64;
 
 /// A version: numbers separated by points, and what may follow them, like `0.2.0` or `0.3.0~rc1`.
 ///
-/// The order is that of the numbers. With equal numbers, a version with `~` is older, and others are
+/// The numbers give the order. With equal numbers, a version with `~` is older, and others are
 /// compared as texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(String);

@@ -33,7 +33,7 @@ const COMPARED: [&str; 5] = [
 ];
 const KEYSIGN: &str = "/usr/lib/openssh/ssh-keysign";
 
-/// Gathers the facts of this host. `port` is that of its starter.
+/// Gathers the facts of this host. Its starter listens on `port`.
 pub fn gather(port: u16) -> Report {
     Report {
         names: names(),

@@ -57,7 +57,7 @@ fn possible_codes(facts: &Facts) -> BTreeSet<u8> {
     codes.extend(facts.is_kill_ordered.then_some(KILLED));
     let suite = facts.refused || facts.refused_forks || facts.lost_manager || facts.is_disturbed;
     codes.extend(suite.then_some(exit::SUITE));
-    // A second ^C, or the time after the first one, kills the ranks; the code stays that of the first.
+    // A second ^C, or the time after the first one, kills the ranks; the code does not change.
     codes
 }
 

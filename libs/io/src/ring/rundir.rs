@@ -134,7 +134,7 @@ impl RunDir {
         Self { path, explicit: false, of_site: true }
     }
 
-    /// Whether it is that of a user's ring on a site.
+    /// Whether a user's ring on a site has this directory.
     pub const fn is_of_site(&self) -> bool {
         self.of_site
     }

@@ -109,8 +109,8 @@ pub fn ring_name() -> RingName {
     RingName::of_site(&host_name())
 }
 
-/// The run directory for consoles that name neither a ring nor a directory: `default`, or that of the user's ring on the site
-/// if no daemon has ever served there.
+/// The run directory for consoles that name neither a ring nor a directory. It is `default` if a daemon has served there, and
+/// otherwise the directory of the user's ring on the site.
 pub fn or_of_site(default: RunDir, ring: &RingName) -> RunDir {
     let is_named = default.is_explicit() || !ring.as_str().is_empty();
     // Another user may have made a directory of this name in /tmp.

@@ -22,7 +22,7 @@ pub(crate) enum RankDescriptor {
 }
 
 impl RankDescriptor {
-    /// The slot and the descriptor of a token, if it is that of a rank.
+    /// The slot and the descriptor of a token, if a rank has the token.
     pub(super) fn of(token: usize) -> Option<(Slot, Self)> {
         let at = token.checked_sub(FIRST_RANK)?;
         let descriptor = match at % TOKENS {
