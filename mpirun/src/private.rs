@@ -393,7 +393,7 @@ pub fn await_boot(
 /// The end of the wait for an `mpdboot`.
 #[derive(Debug)]
 pub enum BootEnd {
-    /// It has reported that the ring is complete, and goes on.
+    /// It has reported that the ring is complete. It continues to hold the remote shells.
     Up,
     /// It has ended with this code; `None` if the code is unknown.
     Ended(Option<u8>),
