@@ -139,17 +139,27 @@ impl UsersDaemon {
     }
 }
 
-/// What a tool printed for each user, on this host and on the others of the site. Complaints go to standard error. The second
-/// result is whether there were any.
-fn outputs(name: &str, arguments: &[String], all: &AllUsers) -> Result<(Vec<String>, bool)> {
+/// Runs a tool for each daemon on this host.
+fn run_for_all(
+    name: &str,
+    arguments: &[String],
+    all: &AllUsers,
+) -> Result<Vec<(UsersDaemon, Result<Ended, String>)>> {
     if !geteuid().is_root() {
         bail!("--all-users is for root; without it, you see your own jobs");
     }
     let found = daemons(all.owner.as_deref());
     let results = parallel::each(&found, WIDTH, |daemon| daemon.run(name, arguments));
+    Ok(found.into_iter().zip(results).collect())
+}
+
+/// What a tool printed for each user, on this host and on the others of the site. Complaints go to standard error. The second
+/// result is whether there were any.
+fn outputs(name: &str, arguments: &[String], all: &AllUsers) -> Result<(Vec<String>, bool)> {
+    let results = run_for_all(name, arguments, all)?;
     let is_json = arguments.iter().any(|word| word == "--json");
     let (mut texts, mut failed) = (Vec::new(), false);
-    for (daemon, result) in found.iter().zip(results) {
+    for (daemon, result) in results {
         let from = format!("{}, {}", daemon.user, daemon.rundir.display());
         let out = complain(name, &from, result, &mut failed);
         // A user speaks only for himself.
@@ -232,13 +242,9 @@ fn plain(text: &str) -> String {
 /// # Errors
 /// As for [`list`].
 pub fn tables(name: &str, arguments: &[String], all: &AllUsers) -> Result<ExitCode> {
-    if !geteuid().is_root() {
-        bail!("--all-users is for root; without it, you see your own jobs");
-    }
-    let found = daemons(all.owner.as_deref());
-    let results = parallel::each(&found, WIDTH, |daemon| daemon.run(name, arguments));
+    let results = run_for_all(name, arguments, all)?;
     let mut failed = false;
-    for (daemon, result) in found.iter().zip(results) {
+    for (daemon, result) in results {
         match result {
             Ok(ended) => {
                 failed |= !ended.status.success();
