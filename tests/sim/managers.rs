@@ -124,6 +124,7 @@ impl Jobs {
             rundir: None,
             limits: HostLimits::default(),
             wanted,
+            patience: None,
             first: None,
             inherited: Vec::new(),
         };
@@ -383,12 +384,13 @@ impl Jobs {
                 self.lose_copies();
                 self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Copied(_)));
             }
-            // There are no groups here, and every process can be killed.
+            // There are no groups here, every process can be killed, and no ring rests.
             Output::Ask(_)
             | Output::CloseRecord(_)
             | Output::RemoveGroup(_)
             | Output::LeftBehind(_)
-            | Output::Guard { .. } => {}
+            | Output::Guard { .. }
+            | Output::EndWaiting => {}
         }
     }
 

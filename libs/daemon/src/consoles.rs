@@ -16,7 +16,7 @@ use mpd_wire::names::Claim;
 use mpd_wire::{DaemonName, Record, Standing};
 
 use crate::effect::{Effect, Farewell};
-use crate::outcome::outcome;
+use crate::outcome::{failures, outcome};
 use crate::pages::{self, Page};
 use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
 use crate::view::{self, EventCounts, RingIdentity};
@@ -316,6 +316,9 @@ impl Consoles {
             }
             RequestKind::Departure(_) => self.finish(request, ConsoleReply::Done { missing }),
             RequestKind::Draining { members, .. } => {
+                if let Some(problem) = failures(&answers) {
+                    return self.finish(request, ConsoleReply::Refused { problem });
+                }
                 let not_reached: Vec<DaemonName> =
                     missing.into_iter().filter(|name| members.contains(name)).collect();
                 if not_reached.is_empty() {

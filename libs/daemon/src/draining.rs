@@ -1,5 +1,8 @@
 //! Whether this daemon takes new processes: users of its ring may drain it, and root may drain the host.
 
+/// The answer to `mpddrain --undo` of a user on a host that root has drained.
+pub(crate) const BY_ROOT: &str = "root has drained this host";
+
 /// The reasons for which this daemon is draining.
 #[derive(Debug, Default)]
 pub(crate) struct Draining {

@@ -9,6 +9,7 @@ use mpd_wire::message::{
     ScatterId,
 };
 
+use crate::draining::BY_ROOT;
 use crate::effect::Farewell;
 use crate::node::{Node, Turn};
 use crate::output::Output;
@@ -129,9 +130,12 @@ impl Node {
             RingOrder::Drain { members, draining } => {
                 if members.contains(self.ring().name()) {
                     let (draining, by_root) = self.draining.asked(draining);
-                    let kept = if by_root { "; root has drained this host" } else { "" };
+                    let kept = if by_root { format!("; {BY_ROOT}") } else { String::new() };
                     self.log_all([Line::info(format!("draining: {draining}, by request{kept}"))]);
                     self.pump.post(RingInput::Drain(draining));
+                    if by_root {
+                        return OrderAnswer::Failed { problem: BY_ROOT.to_owned() };
+                    }
                 }
             }
             RingOrder::ListJobs { page } => {

@@ -1,4 +1,4 @@
-//! The result of an order about a job, which went to all members. Pure.
+//! The result of an order that went to all members. Pure.
 
 use mpd_wire::DaemonName;
 use mpd_wire::message::{Answer, ConsoleReply, JobRef, OrderAnswer};
@@ -50,6 +50,25 @@ pub(crate) fn outcome(job: &JobRef, answers: &[Answer], missing: Vec<DaemonName>
             ),
         },
     }
+}
+
+/// The members that could not carry out an order, each with its reason; `None`: all could.
+pub(crate) fn failures(answers: &[Answer]) -> Option<String> {
+    let failure = |answer: &Answer| match read_payload(&answer.answer).ok()? {
+        OrderAnswer::Failed { problem } => Some(format!("{}: {problem}", answer.name)),
+        OrderAnswer::Done
+        | OrderAnswer::Unknown
+        | OrderAnswer::NoSuchJob
+        | OrderAnswer::Found { .. }
+        | OrderAnswer::Jobs { .. }
+        | OrderAnswer::Top { .. }
+        | OrderAnswer::Load { .. }
+        | OrderAnswer::Slots(_)
+        | OrderAnswer::Events(_)
+        | OrderAnswer::MemberDescription { .. } => None,
+    };
+    let lines: Vec<String> = answers.iter().filter_map(failure).collect();
+    (!lines.is_empty()).then(|| lines.join("; "))
 }
 
 #[cfg(test)]

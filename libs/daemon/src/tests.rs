@@ -95,6 +95,7 @@ impl Default for SomeJobs {
             rundir: None,
             limits: HostLimits::default(),
             wanted: 0,
+            patience: None,
             first: None,
             inherited: Vec::new(),
         };

@@ -28,7 +28,7 @@ pub struct DeadManager {
 pub(crate) struct Children {
     /// Sweepers, and helpers that start lost members.
     helpers: BTreeSet<Pid>,
-    /// Children that this process had before it became a daemon.
+    /// Children that this process had before it became a daemon, and managers in waiting that end.
     inherited: BTreeSet<Pid>,
     /// Managers whose orphans are being killed.
     dead: Vec<DeadManager>,
@@ -53,6 +53,11 @@ impl Children {
     /// Adds a helper. It is reaped and never killed.
     pub(crate) fn add_helper(&mut self, pid: Pid) {
         self.helpers.insert(pid);
+    }
+
+    /// This child ends by itself, and a daemon with such children is idle.
+    pub(crate) fn let_end(&mut self, pid: Pid) {
+        self.inherited.insert(pid);
     }
 
     /// Whether it still runs.

@@ -190,8 +190,13 @@ impl JobTable {
 
     // ----- managers in waiting -----
 
-    /// Requests a manager in waiting, if it is time.
+    /// Ends the managers in waiting, or requests one, if it is time.
     pub(crate) fn replace(&mut self, now: Time) {
+        let tired = self.waiting.rest(now, !self.jobs.is_empty());
+        if !tired.is_empty() {
+            tired.into_iter().for_each(|pid| self.children.let_end(pid));
+            self.perform(Output::EndWaiting);
+        }
         match (self.waiting.is_due(now), self.waiting.has_fork_server()) {
             (false, _) => {}
             (true, true) => self.ask(Question::RequestCopy, Asked::Copy),

@@ -15,7 +15,7 @@ use crate::input::Given;
 /// A step to be done.
 #[derive(Debug)]
 pub(crate) enum Errand {
-    /// Request a manager in waiting if it is time.
+    /// End the managers in waiting, or request one, if it is time.
     Replace,
     LookAtSilent,
     KillOrphans,

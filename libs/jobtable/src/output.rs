@@ -45,6 +45,8 @@ pub enum Output {
     GiveUpCopies,
     /// The fork server is dead, with all copies that were requested.
     DropForkServer,
+    /// Close the connections to the managers in waiting and to the fork server, so that they end.
+    EndWaiting,
 }
 
 /// What the table reports to the other parts of the daemon.

@@ -1,6 +1,7 @@
 //! The machine, and the way of its inputs and answers.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use mpd_sansio::{Agenda, Time, UNDRAINED};
 use mpd_wire::message::HostLimits;
@@ -33,6 +34,8 @@ pub struct Beginning {
     pub limits: HostLimits,
     /// How many managers wait for jobs.
     pub wanted: u8,
+    /// How long they wait while no job is here; `None`: for ever.
+    pub patience: Option<Duration>,
     /// A manager that waits for the only job of a private ring. No other one follows.
     pub first: Option<Pid>,
     /// The children that this process had before it became a daemon. They are reaped and never killed.
@@ -70,7 +73,7 @@ impl JobTable {
         let Beginning { name, instance, host, user, rundir, limits, .. } = beginning;
         let waiting = match beginning.first {
             Some(first) => WaitingManagers::of_one_job(first),
-            None => WaitingManagers::new(beginning.wanted, now),
+            None => WaitingManagers::new(beginning.wanted, beginning.patience, now),
         };
         Self {
             name,

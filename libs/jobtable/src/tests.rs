@@ -56,6 +56,7 @@ impl Host {
             rundir: None,
             limits: HostLimits::default(),
             wanted: 0,
+            patience: None,
             first: None,
             inherited: Vec::new(),
         };
@@ -108,6 +109,7 @@ impl Host {
                 Output::Guard { manager, .. } => self.log.push(format!("guard {manager}")),
                 Output::GiveUpCopies => self.log.push("give up copies".to_owned()),
                 Output::DropForkServer => self.log.push("drop the fork server".to_owned()),
+                Output::EndWaiting => self.log.push("end those in waiting".to_owned()),
             }
         }
     }
@@ -314,6 +316,23 @@ fn a_manager_in_waiting_is_copied_from_a_fork_server_that_guards_the_groups_of_j
     assert!(host.start(&job("2@h2", 2), 0).contains(&"give 2@h2 to Some(Pid(61))".to_owned()));
     assert_eq!(host.give(Input::ChildDied(Pid(50), None)), ["drop the fork server"]);
     assert_eq!(host.pass(1000)[0], "start the fork server");
+}
+
+#[test]
+fn managers_in_waiting_of_an_idle_host_end_and_their_deaths_are_no_failures() {
+    let patience = Some(Duration::from_secs(10));
+    let mut host = Host::with(|beginning| Beginning { wanted: 1, patience, ..beginning });
+    host.pass(100);
+    host.give(Input::Copied(Ok(Pid(61))));
+    assert!(host.pass(9_000).is_empty());
+    assert_eq!(host.pass(900), ["end those in waiting"]);
+    assert!(host.table.is_idle());
+    for pid in [61, 50] {
+        assert!(host.give(Input::ChildDied(Pid(pid), None)).is_empty());
+    }
+    assert!(host.pass(60_000).is_empty() && host.table.poll_timeout().is_none());
+    host.start(&job("1@h2", 2), 0);
+    assert_eq!(host.pass(250), ["start the fork server", "request a copy"]);
 }
 
 // ----- ends -----

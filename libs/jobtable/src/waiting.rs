@@ -2,6 +2,9 @@
 //! faster. A manager serves one job only; the next one is made when a job of this host has ended, or the job has run for
 //! some time. They are copies of the fork server, which is started with the first of them. The daemon of a private ring of
 //! one starts the manager of its job at once, and both get ready at the same time.
+//!
+//! In a ring that ends when it is idle, they end some time before: after a while without jobs on this host. The next job
+//! starts without them, and they are there again for the job after it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -75,6 +78,10 @@ impl Plan {
 #[derive(Debug)]
 pub(crate) struct WaitingManagers {
     plan: Plan,
+    /// How long they wait while no job is here; `None`: for ever.
+    patience: Option<Duration>,
+    /// When a job was here last.
+    used: Time,
     fork_server: Option<Pid>,
     /// The number of copies that were requested, and for which the fork server has not answered.
     requested: usize,
@@ -82,15 +89,16 @@ pub(crate) struct WaitingManagers {
 }
 
 impl WaitingManagers {
-    /// None yet. `wanted` of them are kept.
-    pub(crate) fn new(wanted: u8, now: Time) -> Self {
+    /// None yet. `wanted` of them are kept, and end when no job was here for `patience`.
+    pub(crate) fn new(wanted: u8, patience: Option<Duration>, now: Time) -> Self {
         let plan = Plan::new(wanted.into(), now);
-        Self { plan, fork_server: None, requested: 0, managers: VecDeque::new() }
+        let managers = VecDeque::new();
+        Self { plan, patience, used: now, fork_server: None, requested: 0, managers }
     }
 
     /// One for the only job of a private ring. No other one follows.
     pub(crate) fn of_one_job(manager: Pid) -> Self {
-        Self { managers: [manager].into(), ..Self::new(0, Time::ZERO) }
+        Self { managers: [manager].into(), ..Self::new(0, None, Time::ZERO) }
     }
 
     /// Starts no further one.
@@ -100,9 +108,36 @@ impl WaitingManagers {
 
     /// Takes one of them for a job, the oldest first.
     pub(crate) fn take(&mut self, now: Time) -> Option<Pid> {
-        let manager = self.managers.pop_front()?;
-        self.plan.taken(now);
-        Some(manager)
+        let manager = self.managers.pop_front();
+        if manager.is_some() || self.is_at_rest() {
+            self.plan.taken(now);
+        }
+        self.used = now;
+        manager
+    }
+
+    /// Whether neither a manager nor the fork server is there, and none is planned.
+    fn is_at_rest(&self) -> bool {
+        self.count() == 0 && self.fork_server.is_none() && self.plan.next.is_none()
+    }
+
+    /// Gives all of them up if no job was here for long. Returns their processes, and last that of the fork server.
+    pub(crate) fn rest(&mut self, now: Time, has_jobs: bool) -> Vec<Pid> {
+        let Some(patience) = self.patience else { return Vec::new() };
+        if has_jobs {
+            self.used = now;
+        }
+        if now.since(self.used) < patience || self.is_at_rest() {
+            return Vec::new();
+        }
+        // A copy that was requested has no process yet, as far as is known.
+        if self.is_copying() {
+            self.used = now;
+            return Vec::new();
+        }
+        self.plan.next = None;
+        let server = self.fork_server.take();
+        std::mem::take(&mut self.managers).into_iter().chain(server).collect()
     }
 
     /// Whether it is time to request the next one. The daemon is not woken by the answer to a request: nothing is to be
@@ -149,6 +184,7 @@ impl WaitingManagers {
 
     /// A job has ended here, so there is time for the next start.
     pub(crate) fn job_has_ended(&mut self, now: Time) {
+        self.used = now;
         self.plan.job_has_ended(self.count(), now);
     }
 
@@ -174,8 +210,9 @@ impl WaitingManagers {
         is_one
     }
 
-    pub(crate) const fn next_deadline(&self) -> Option<Time> {
-        self.plan.next
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let rest = self.patience.filter(|_| !self.is_at_rest());
+        rest.map(|patience| self.used + patience).into_iter().chain(self.plan.next).min()
     }
 
     /// The processes of all of them, and of the fork server.
@@ -236,6 +273,50 @@ mod tests {
         assert_eq!(plan.next, None);
         plan.failed(at(1000));
         assert_eq!(plan.next, None);
+    }
+
+    #[test]
+    fn they_end_after_a_while_without_jobs_and_are_there_again_after_the_next_job() {
+        let mut waiting = WaitingManagers::new(1, Some(Duration::from_secs(10)), at(0));
+        let begin = |waiting: &mut WaitingManagers, now| {
+            assert!(waiting.is_due(at(now)));
+            waiting.set_fork_server(Pid(50));
+            waiting.requested(at(now));
+            waiting.copied(Some(Pid(60)));
+        };
+        begin(&mut waiting, 100);
+        assert!(waiting.rest(at(9_000), true).is_empty());
+        assert_eq!(waiting.next_deadline(), Some(at(19_000)));
+        assert!(waiting.rest(at(18_999), false).is_empty());
+        assert_eq!(waiting.rest(at(19_000), false), [Pid(60), Pid(50)]);
+        assert!(!waiting.has_fork_server());
+        assert_eq!(waiting.next_deadline(), None);
+        assert!(waiting.rest(at(40_000), false).is_empty());
+        assert_eq!(waiting.take(at(50_000)), None);
+        begin(&mut waiting, 50_250);
+        assert!(waiting.rest(at(59_999), false).is_empty());
+        assert_eq!(waiting.take(at(60_000)), Some(Pid(60)));
+        assert!(waiting.rest(at(69_999), false).is_empty());
+    }
+
+    #[test]
+    fn one_that_is_being_made_is_awaited_before_all_end() {
+        let mut waiting = WaitingManagers::new(1, Some(Duration::from_secs(10)), at(0));
+        waiting.set_fork_server(Pid(50));
+        waiting.requested(at(100));
+        assert!(waiting.rest(at(10_000), false).is_empty());
+        waiting.copied(Some(Pid(60)));
+        assert_eq!(waiting.next_deadline(), Some(at(20_000)));
+        assert_eq!(waiting.rest(at(20_000), false).len(), 2);
+    }
+
+    #[test]
+    fn without_a_patience_they_wait_for_ever() {
+        let mut waiting = WaitingManagers::new(1, None, at(0));
+        waiting.copied(Some(Pid(60)));
+        assert!(waiting.rest(at(1_000_000), false).is_empty());
+        assert!(!waiting.is_due(at(1_000_000)));
+        assert_eq!(waiting.next_deadline(), None);
     }
 
     #[test]

@@ -72,6 +72,9 @@ const GUESTS: Token = Token(3);
 const AGENT: Token = Token(4);
 const HOLDER: Token = Token(5);
 
+/// How long managers wait for a job in a ring that ends when it is idle, if no job is on this host.
+const REST: Duration = Duration::from_secs(10);
+
 /// How long a daemon that ends with a batch job waits for the managers of its jobs.
 const LAST_JOBS: Duration = Duration::from_secs(5);
 
@@ -633,6 +636,7 @@ fn begin_table(cli: &Cli, name: &str, host: String, instance: Instance) -> Begin
         rundir: None,
         limits: HostLimits { gpus: cli.gpus, max: cli.max_slots },
         wanted: 0,
+        patience: cli.idle.map(|_| REST),
         first: None,
         inherited: Vec::new(),
     }

@@ -76,6 +76,7 @@ mod tests {
             rundir: None,
             limits: HostLimits::default(),
             wanted: 0,
+            patience: None,
             first: None,
             inherited: Vec::new(),
         };

@@ -263,7 +263,8 @@ impl Suite {
                 | Output::LeftBehind(_)
                 | Output::Guard { .. }
                 | Output::GiveUpCopies
-                | Output::DropForkServer => {}
+                | Output::DropForkServer
+                | Output::EndWaiting => {}
             }
         }
         events.into_iter().for_each(|event| self.take_event(host, event));

@@ -219,3 +219,26 @@ fn the_first_daemon_of_a_private_ring_leaves_with_all_when_it_is_not_needed() {
     let is_it = |output: &Output| matches!(output, Output::ForgetRing { key: true });
     assert!(position(&outputs, is_it).is_some(), "{outputs:?}");
 }
+
+#[test]
+fn a_users_undo_of_a_drain_by_root_is_refused_with_the_reason_and_the_host_stays_drained() {
+    let mut host = Host::new(None);
+    host.give(Input::HostMarked(true));
+    let drain =
+        |draining| RingRequest::Drain { members: vec![host.node.ring().name().clone()], draining };
+    let (begin, end) = (drain(true), drain(false));
+    let outputs = host.ask(begin);
+    assert!(matches!(answers(&outputs)[..], [(ConsoleReply::Done { .. }, true)]), "{outputs:?}");
+    let outputs = host.ask(end);
+    let [(ConsoleReply::Refused { problem }, true)] = &answers(&outputs)[..] else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!(problem, "h1: root has drained this host");
+    let is_draining = |host: &Host| {
+        let ring = host.node.ring();
+        ring.record(ring.name()).expect("a record").draining
+    };
+    assert!(is_draining(&host));
+    host.give(Input::HostMarked(false));
+    assert!(!is_draining(&host), "the user had ended his own drain");
+}

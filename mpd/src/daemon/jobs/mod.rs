@@ -314,6 +314,10 @@ impl Jobs {
             Output::Guard { group, manager } => self.guard(group.as_ref(), manager),
             Output::GiveUpCopies => self.fork_server.iter_mut().for_each(ForkServer::forsake),
             Output::DropForkServer => self.fork_server = None,
+            Output::EndWaiting => {
+                self.reserve.clear();
+                self.fork_server = None;
+            }
         }
     }
 
