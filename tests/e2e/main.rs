@@ -88,6 +88,7 @@ mod system_calls;
 mod terminal;
 mod timeline;
 mod two_libraries;
+mod two_releases;
 mod universe;
 mod usage;
 mod waiting;

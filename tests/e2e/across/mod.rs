@@ -43,6 +43,14 @@ pub(crate) fn ring() -> Members {
     roomy().with(4)
 }
 
+/// Hosts d1 to dCOUNT, in the ring, each started by `start`.
+pub(crate) fn ring_by(count: usize, start: impl Fn(&Members, usize)) -> Members {
+    let ring = roomy();
+    (1..=count).for_each(|index| start(&ring, index));
+    ring.agree();
+    ring
+}
+
 /// No host yet; each host will have [`SLOTS`] slots.
 fn roomy() -> Members {
     Members::new().option(&["--ncpus", &SLOTS.to_string()])

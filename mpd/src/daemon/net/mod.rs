@@ -343,7 +343,7 @@ impl Net {
                 Err(InvalidFrame::Unknown(kind)) => {
                     let (name, remote) = (line.shown_name(), line.link.remote());
                     let what = format_args!(
-                        "{name} ({remote}): skipped a message of the unknown kind {kind}"
+                        "{name} ({remote}): skipped a message of a kind that is unknown here: {kind}"
                     );
                     lines::write_all(self.strangers.warn(now, what));
                 }
