@@ -171,7 +171,8 @@ impl Kernel {
         } else if process.handles.contains(&signal.into()) {
             // It continues.
         } else if process.state == State::Stopped {
-            process.doomed = Some(signal);
+            // Of several pending signals the lowest takes effect first.
+            process.doomed = Some(process.doomed.map_or(signal, |pending| pending.min(signal)));
         } else {
             self.die(pid, end);
         }
@@ -294,7 +295,9 @@ impl Kernel {
                 let means = |pid: &i32| self.processes[pid].rank.is_some_and(|it| target.means(it));
                 let meant: Vec<i32> =
                     self.descendants_of(manager).into_iter().filter(means).collect();
-                pids(meant.into_iter().filter(|&pid| !self.send(pid, signal)).collect())
+                // All of a group have the signal before one of them ends. Children have higher numbers than parents.
+                let all = meant.into_iter().rev();
+                pids(all.filter(|&pid| !self.send(pid, signal)).collect())
             }
             Question::IsStill(pid, _) => Answer::Is(self.state_of(pid.0) != State::Running),
             Question::Stop(pid) => Answer::Is(self.stop(pid.0)),

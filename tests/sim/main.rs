@@ -5,7 +5,8 @@
 //! them, `checks` and `names` the invariants. `jobs` does the same with the managers of a job, `allocations` with
 //! requests for slots, and `daemons` with whole nodes of daemons. `endings` does it with the processes of a job on one
 //! host. `whole` has all of them together: daemons, managers, ranks and consoles. `recordings` replays recordings of simulated
-//! machines. `kernel` is the kernel of a host, `dialect` what ranks say. scripts/sim and scripts/replay run these tests.
+//! machines. `kernel` is the kernel of a host, `kernel_check` compares it
+//! with the real one, `dialect` what ranks say. scripts/sim and scripts/replay run these tests.
 
 mod allocations;
 mod checks;
@@ -17,6 +18,7 @@ mod host_facts;
 mod hosts;
 mod jobs;
 mod kernel;
+mod kernel_check;
 mod managers;
 mod mass;
 mod names;
