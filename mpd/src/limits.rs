@@ -32,11 +32,6 @@ pub(crate) fn own(resource: u8) -> Option<(u64, u64)> {
     own.get(place).copied().flatten()
 }
 
-/// Whether Linux has a limit with that number.
-pub(crate) fn is_resource(number: u8) -> bool {
-    RESOURCES.iter().any(|resource| *resource as u8 == number)
-}
-
 const RESOURCES: [Resource; 16] = [
     Resource::RLIMIT_CPU,
     Resource::RLIMIT_FSIZE,

@@ -555,8 +555,7 @@ impl<'a> Argsets<'a> {
         let [name, args @ ..] = &program.words[..] else {
             return Err(Usage::syntax("there is no program to run"));
         };
-        if self.job.switches.preload && mpd_io::process::locate::names_architecture(name.as_bytes())
-        {
+        if self.job.switches.preload && mpd_wire::job::names_architecture(name.as_bytes()) {
             let name = name.to_string_lossy();
             return Err(Usage::new(format!("-preload and %a contradict each other: {name}")));
         }

@@ -35,8 +35,6 @@ pub(crate) enum Errand {
 /// What the answer to the open question is for.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiting {
-    /// The checks of a world.
-    Checks(Rank),
     /// The start of the next rank of the batch.
     Start(Batch),
     /// A piece of a command for the debugger of a rank.

@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use mpd_ending::Pid;
+use mpd_placement::cpu::Cpu;
+use mpd_placement::gpus::Gpus;
+use mpd_wire::job::{Argset, Group, Program, Unusable};
 
 /// Processes that the kernel has killed for lack of memory.
 pub type Victims = Vec<Pid>;
@@ -19,4 +22,36 @@ pub trait Host {
     fn may_have(&self, niceness: i8) -> bool;
     /// The system's text for an error number.
     fn text_of(&self, errno: i32) -> String;
+
+    // The checks.
+
+    /// The soft and the hard limit of this process, by the number of the kernel. `None`: the kernel has no such limit.
+    fn limit(&self, resource: u8) -> Option<(u64, u64)>;
+    /// The CPUs that this process may use, or the system's text.
+    fn allowed_cpus(&self) -> Result<Vec<Cpu>, String>;
+    /// Whether this process may use fewer CPUs.
+    fn has_fewer_cpus_than(&self, number: usize) -> bool;
+    /// The GPUs, by their devices.
+    fn gpus(&self) -> Gpus;
+    /// Whether a process can enter that directory.
+    fn enter(&self, directory: &[u8]) -> Result<(), Unentered>;
+    /// The program of an argset. One that was brought is known by the number of the argset.
+    fn program(&self, argset: &Argset, brought: Option<usize>) -> Result<Program, Unusable>;
+    /// The variables of a rank in a group of ranks.
+    fn variables_of_group(&self, group: Group) -> Vec<String>;
+    /// The name of the host.
+    fn host_name(&self) -> String;
+    /// The parent of this process.
+    fn parent(&self) -> Pid;
+    /// This process.
+    fn this(&self) -> Pid;
+}
+
+/// Why a directory cannot be entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unentered {
+    /// This process is not permitted to look. The rank may be.
+    NotPermitted,
+    /// The system's text.
+    Impossible(String),
 }

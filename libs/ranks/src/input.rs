@@ -2,10 +2,11 @@
 
 use mpd_debug::shim::Abilities;
 use mpd_ending::Pid;
-use mpd_placement::gpus::Gpus;
 use mpd_wire::job::{Failure, RankEnd};
 use mpd_wire::message::ShimReport;
 use mpd_wire::{Rank, RankSet};
+
+use crate::failures::StartProblem;
 
 /// An event.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,18 +80,10 @@ pub enum Input {
 pub enum Answer {
     /// Yes or no; whether the action succeeded.
     Is(bool),
-    Checked(Result<Checked, Failure>),
-    Started(Result<Started, Failure>),
+    Started(Result<Started, StartProblem>),
     /// The number of the adopted process.
     Adopted(Result<u32, Failure>),
     Sent(Sent),
-}
-
-/// The ranks of a world can be started here.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Checked {
-    /// The GPUs of this host, if ranks get GPUs.
-    pub gpus: Option<Gpus>,
 }
 
 /// The process of a rank runs.
@@ -105,7 +98,7 @@ pub struct Started {
     /// A line for the user about its CPUs, if these are to be reported.
     pub cpus: Option<String>,
     /// Why its descriptors cannot be used.
-    pub unwatched: Option<Failure>,
+    pub unwatched: Option<StartProblem>,
 }
 
 /// Whether an order for a shim was sent.

@@ -25,7 +25,10 @@
 //! | module | has |
 //! |---|---|
 //! | `ranks` | the machine, and the way of inputs |
-//! | `starts` | checks and starts |
+//! | `checks`, `resources`, `world_context` | the checks before a start, in their order |
+//! | `environment`, `launch` | what a rank is started with |
+//! | `starts` | which ranks are started, and when |
+//! | `failures` | failures of a start, for the user |
 //! | `ends` | ends, and the notices about them |
 //! | `adoption` | a process that ran before its job |
 //! | `shims`, `shim` | the launcher shims before ranks |
@@ -40,16 +43,21 @@
 #![forbid(unsafe_code)]
 
 mod adoption;
+mod checks;
 mod cpu_share;
 mod ends;
+mod environment;
 mod errand;
+mod failures;
 mod host;
 mod input;
+mod launch;
 mod memory;
 mod output;
 mod ranks;
 mod reaping;
 mod report;
+mod resources;
 mod search;
 mod shim;
 mod shims;
@@ -57,9 +65,13 @@ mod starts;
 mod table;
 #[cfg(test)]
 mod tests;
+mod world_context;
 
-pub use host::{Host, Victims};
-pub use input::{Answer, Checked, Input, Sent, Started};
+pub use checks::check_files;
+pub use failures::StartProblem;
+pub use host::{Host, Unentered, Victims};
+pub use input::{Answer, Input, Sent, Started};
+pub use launch::Launch;
 pub use output::{Line, Output, Question, Slot, Start, Way};
 pub use ranks::{Beginning, Context, Ranks};
 pub use shim::resize;

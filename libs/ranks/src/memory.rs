@@ -60,30 +60,13 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::Manager;
 
-    /// The number of kills, and the log.
-    struct Kernel(u64, Option<Victims>);
-
-    impl Host for Kernel {
-        fn kills(&self) -> Option<u64> {
-            Some(self.0)
-        }
-
-        fn victims(&self, _since: Duration) -> Option<Victims> {
-            self.1.clone()
-        }
-
-        fn niceness(&self) -> Option<i8> {
-            None
-        }
-
-        fn may_have(&self, _niceness: i8) -> bool {
-            true
-        }
-
-        fn text_of(&self, errno: i32) -> String {
-            format!("error {errno}")
-        }
+    /// A host with that number of kills, and that log.
+    fn host(kills: u64, victims: Option<Victims>) -> Manager {
+        let mut manager = Manager::new(1);
+        (manager.kills, manager.victims) = (kills, victims);
+        manager
     }
 
     fn victims(pids: &[i32]) -> Option<Victims> {
@@ -94,23 +77,23 @@ mod tests {
     fn a_rank_was_killed_for_lack_of_memory_only_if_the_log_names_it() {
         let mut memory = Memory::begin(Duration::ZERO, Some(5));
         let [ours, other] = [7, 8].map(|pid| Some(Pid(pid)));
-        assert_eq!(memory.cause_of(other, &Kernel(6, victims(&[7]))), None, "kill -9");
-        assert_eq!(memory.cause_of(ours, &Kernel(6, None)), Some(Cause::Certain), "it was read");
+        assert_eq!(memory.cause_of(other, &host(6, victims(&[7]))), None, "kill -9");
+        assert_eq!(memory.cause_of(ours, &host(6, None)), Some(Cause::Certain), "it was read");
         // The record of the second kill is not in the log yet.
-        assert_eq!(memory.cause_of(other, &Kernel(7, victims(&[7]))), Some(Cause::Possible));
-        assert_eq!(memory.cause_of(other, &Kernel(7, victims(&[7, 8]))), Some(Cause::Certain));
+        assert_eq!(memory.cause_of(other, &host(7, victims(&[7]))), Some(Cause::Possible));
+        assert_eq!(memory.cause_of(other, &host(7, victims(&[7, 8]))), Some(Cause::Certain));
     }
 
     #[test]
     fn without_the_log_each_kill_of_the_host_is_suspected_once() {
         let mut memory = Memory::begin(Duration::ZERO, Some(5));
         let rank = Some(Pid(7));
-        assert_eq!(memory.cause_of(rank, &Kernel(6, None)), Some(Cause::Possible));
-        assert_eq!(memory.cause_of(rank, &Kernel(6, None)), None);
-        assert_eq!(memory.cause_of(rank, &Kernel(8, None)), Some(Cause::Possible));
+        assert_eq!(memory.cause_of(rank, &host(6, None)), Some(Cause::Possible));
+        assert_eq!(memory.cause_of(rank, &host(6, None)), None);
+        assert_eq!(memory.cause_of(rank, &host(8, None)), Some(Cause::Possible));
         // A process below a rank, whose number is not known here.
         let all = victims(&[1, 2, 3, 4]);
-        assert_eq!(memory.cause_of(None, &Kernel(9, all.clone())), Some(Cause::Possible));
-        assert_eq!(memory.cause_of(None, &Kernel(9, all)), None);
+        assert_eq!(memory.cause_of(None, &host(9, all.clone())), Some(Cause::Possible));
+        assert_eq!(memory.cause_of(None, &host(9, all)), None);
     }
 }

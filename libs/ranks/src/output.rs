@@ -1,9 +1,15 @@
 //! What the owner of the machine performs, and what it is asked.
 
+use std::collections::BTreeMap;
+
 use mpd_ending::{Pid, SignalTarget};
 use mpd_job::manager::Input as JobInput;
+use mpd_placement::binding::Bindings;
+use mpd_wire::job::Bytes;
 use mpd_wire::message::{ManagerReport, Phase, ShimOrder};
 use mpd_wire::{Rank, RankSet};
+
+use crate::launch::Launch;
 
 /// An action of the owner. The section comments name its subject.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +18,8 @@ pub enum Output {
     Ask(Question),
 
     // The start.
+    /// The ranks of a world can be started here, with these bindings to CPUs. By argset.
+    Prepared(Rank, Bindings, BTreeMap<usize, Launch>),
     /// Some ranks are about to be started.
     BeginStarts {
         /// Whether they are several.
@@ -86,14 +94,6 @@ pub enum Line {
 /// An action whose result decides how to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Check the ranks of a world that run here, and prepare their start. With `Answer::Checked`.
-    Check {
-        first: Rank,
-        /// The number of ranks that already run here.
-        running: usize,
-        /// Whether the rank is the adopted process, about which nothing is to be checked.
-        is_adopted: bool,
-    },
     /// Start the process of a rank. With `Answer::Started`.
     Start(Start),
     /// Make the adopted process a rank. With `Answer::Adopted`.
@@ -117,8 +117,14 @@ pub struct Start {
     /// The first rank of its world.
     pub first: Rank,
     pub slot: Slot,
-    /// The number of ranks that ran here before the world. The next GPUs are behind theirs.
-    pub running: usize,
+    /// The number of its argset.
+    pub argset: usize,
+    /// The variables that differ from rank to rank.
+    pub variables: Vec<String>,
+    /// The arguments, if they differ from rank to rank; else none.
+    pub arguments: Vec<Bytes>,
+    /// Which of standard input, output and error are closed.
+    pub closed: [bool; 3],
     /// Standard input is a pipe.
     pub is_fed: bool,
     /// The user discards the output.

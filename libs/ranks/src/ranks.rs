@@ -6,6 +6,7 @@ use std::time::Duration;
 use mpd_clients::Job;
 use mpd_ending::{Pid, SignalTarget};
 use mpd_job::manager::Input as JobInput;
+use mpd_placement::gpus::Gpus;
 use mpd_sansio::{Agenda, Time, Timers, UNDRAINED};
 use mpd_wire::Rank;
 
@@ -27,7 +28,7 @@ pub struct Context<'a> {
 }
 
 /// What is known before the first rank is checked.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Beginning {
     /// A process that ran before the job is to be adopted.
     pub adopts: bool,
@@ -35,6 +36,8 @@ pub struct Beginning {
     pub began: Duration,
     /// How many processes the kernel had killed for lack of memory before, if that is known.
     pub kills: Option<u64>,
+    /// The daemon that started the manager.
+    pub daemon: Pid,
 }
 
 /// The ranks of one world while they are started.
@@ -42,6 +45,8 @@ pub struct Beginning {
 pub(crate) struct Starting {
     /// How many ranks ran here before.
     pub(crate) running: usize,
+    /// The GPUs of this host, if ranks get GPUs.
+    pub(crate) gpus: Option<Gpus>,
     /// The place of the next rank to start; `None` if no rank is left or the start has failed.
     pub(crate) next: Option<usize>,
 }
@@ -68,6 +73,7 @@ pub struct Ranks {
     pub(crate) starting: BTreeMap<Rank, Starting>,
     /// The process to adopt has arrived, and is not a rank yet.
     pub(crate) arrived: bool,
+    pub(crate) daemon: Pid,
     /// The size of the ranks' terminals, once it has changed.
     pub(crate) size: Option<(u16, u16)>,
     pub(crate) memory: Memory,
@@ -88,11 +94,12 @@ pub struct Ranks {
 
 impl Ranks {
     /// No rank runs.
-    pub fn new(Beginning { adopts, began, kills }: Beginning) -> Self {
+    pub fn new(Beginning { adopts, began, kills, daemon }: Beginning) -> Self {
         Self {
             table: Table::default(),
             starting: BTreeMap::new(),
             arrived: adopts,
+            daemon,
             size: None,
             memory: Memory::begin(began, kills),
             cpu_share: CpuShare::default(),
@@ -257,9 +264,6 @@ impl Ranks {
 
     fn take_answer(&mut self, context: Context<'_>, answer: Answer) {
         match (self.agenda.answered(), answer) {
-            (Some(Waiting::Checks(first)), Answer::Checked(checked)) => {
-                self.end_checks(context, first, checked);
-            }
             (Some(Waiting::Start(batch)), Answer::Started(started)) => {
                 self.end_start(context, batch, started);
             }

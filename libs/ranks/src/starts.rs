@@ -8,12 +8,16 @@ use mpd_wire::job::{Failure, RankEnd};
 use mpd_wire::message::Phase;
 use mpd_wire::{Rank, RankSet};
 
+use crate::checks::{Checked, check};
+use crate::environment::{arguments, variables};
 use crate::errand::{Batch, Errand, Waiting};
-use crate::input::{Checked, Started};
+use crate::failures::{StartProblem, start_failure};
+use crate::input::Started;
 use crate::output::{Output, Question, Start};
 use crate::ranks::{Context, Ranks, Search, Starting};
 use crate::shim::Shim;
 use crate::table::{ADOPTED, Process, RankState};
+use crate::world_context::WorldContext;
 
 /// Most ranks of a world that are started in one turn.
 const STARTS_PER_TURN: usize = 8;
@@ -31,13 +35,12 @@ impl Ranks {
     // ----- checks -----
 
     pub(crate) fn check(&mut self, context: Context<'_>, problem: Option<String>) {
-        self.report(Output::Begin(Phase::Checks, None));
-        match problem {
-            Some(problem) => {
-                self.end_checks(context, Rank(0), Err(Failure::Suite { problem }));
-            }
-            None => self.ask_to_check(Rank(0)),
-        }
+        let checked = match problem {
+            Some(problem) => Err(Failure::Suite { problem }),
+            None if self.arrived => Ok(Checked::default()),
+            None => self.check_world(context, Rank(0)),
+        };
+        self.end_checks(context, Rank(0), checked);
     }
 
     /// The ranks of an unknown world cannot be started.
@@ -45,32 +48,41 @@ impl Ranks {
         if context.job.worlds.of(first).is_none_or(|world| world.here.is_empty()) {
             return;
         }
-        if is_known {
-            return self.ask_to_check(first);
-        }
-        // The order was checked at its origin.
-        let problem = "the order of the world is malformed".to_owned();
-        self.end_checks(context, first, Err(Failure::Suite { problem }));
+        let checked = if is_known {
+            self.check_world(context, first)
+        } else {
+            // The order was checked at its origin.
+            let problem = "the order of the world is malformed".to_owned();
+            Err(Failure::Suite { problem })
+        };
+        self.end_checks(context, first, checked);
     }
 
-    fn ask_to_check(&mut self, first: Rank) {
-        let (running, is_adopted) = (self.table.len(), self.arrived && first == Rank(0));
-        self.ask(Question::Check { first, running, is_adopted }, Waiting::Checks(first));
+    fn check_world(&self, context: Context<'_>, first: Rank) -> Result<Checked, Failure> {
+        let Context { job, host, .. } = context;
+        let Some(world) = job.worlds.of(first) else { return Ok(Checked::default()) };
+        let own: Vec<Rank> = world.here.iter().map(|&rank| world.numbers.own(rank)).collect();
+        let context = WorldContext {
+            job,
+            host,
+            spec: &world.spec,
+            running: self.table.len(),
+            is_added: !job.is_first(first),
+            has_parent: world.spawner.is_some(),
+            daemon: self.daemon,
+        };
+        check(context, &own)
     }
 
-    pub(crate) fn end_checks(
-        &mut self,
-        context: Context<'_>,
-        first: Rank,
-        checked: Result<Checked, Failure>,
-    ) {
+    fn end_checks(&mut self, context: Context<'_>, first: Rank, checked: Result<Checked, Failure>) {
         let is_first = first == Rank(0);
         match checked {
             Err(failure) if is_first => return self.post(JobInput::StartFailed(failure)),
             Err(failure) => self.post(JobInput::WorldFailed(first, failure)),
-            Ok(Checked { gpus }) => {
+            Ok(Checked { launches, bindings, gpus }) => {
                 let running = self.table.len();
-                self.starting.insert(first, Starting { running, next: None });
+                self.report(Output::Prepared(first, bindings, launches));
+                self.starting.insert(first, Starting { running, gpus, next: None });
                 let world = context.job.worlds.of(first);
                 let shared = world.zip(gpus).and_then(|(world, gpus)| {
                     shared_gpus(&context.job.order.host, world, running, gpus)
@@ -169,12 +181,18 @@ impl Ranks {
             self.report(Output::Begin(Phase::Spawn, Some(rank)));
         }
         let starting = self.starting.get(&batch.first).copied().unwrap_or_default();
+        let gpus = starting.gpus.map(|gpus| (gpus, starting.running));
+        let argset = world.argset_of(rank);
+        let is_fed = is_first && (spec.stdin_switch || spec.stdin.contains(rank));
         let start = Start {
             rank,
             first: batch.first,
             slot: self.table.next_slot(),
-            running: starting.running,
-            is_fed: is_first && (spec.stdin_switch || spec.stdin.contains(rank)),
+            argset,
+            variables: variables(context, world, rank, gpus),
+            arguments: arguments(context.job, world, rank),
+            closed: spec.closed_in(&world.spec.argsets[argset], is_fed),
+            is_fed,
             is_muted: is_first && !spec.output.keeps(rank),
             enlarge: self.table.len() + world.here.len() <= MAX_RANKS_ENLARGED,
             size: self.size,
@@ -186,14 +204,17 @@ impl Ranks {
         &mut self,
         context: Context<'_>,
         batch: Batch,
-        started: Result<Started, Failure>,
+        started: Result<Started, StartProblem>,
     ) {
         let Some(world) = context.job.worlds.of(batch.first) else { return };
         let rank = world.here[batch.next];
         self.report(Output::End(Phase::Spawn, Some(rank)));
         let started = match started {
             Ok(started) => started,
-            Err(failure) => return self.agenda.follow([Errand::EndBatch(batch, Some(failure))]),
+            Err(problem) => {
+                let failure = start_failure(world, rank, problem);
+                return self.agenda.follow([Errand::EndBatch(batch, Some(failure))]);
+            }
         };
         let Started { pid, begin, shim, cpus, unwatched } = started;
         if context.job.is_first(rank) {
@@ -209,7 +230,10 @@ impl Ranks {
         }
         self.table.insert(rank, state);
         match unwatched {
-            Some(failure) => self.agenda.follow([Errand::EndBatch(batch, Some(failure))]),
+            Some(problem) => {
+                let failure = start_failure(world, rank, problem);
+                self.agenda.follow([Errand::EndBatch(batch, Some(failure))]);
+            }
             None => self.hand_over(batch, rank),
         }
     }

@@ -8,17 +8,28 @@ use mpd_clients::{HostFacts, Job, World};
 use mpd_debug::shim::Abilities;
 use mpd_ending::{Pid, SignalTarget};
 use mpd_job::manager::Input as JobInput;
+use mpd_placement::cpu::Cpu;
+use mpd_placement::gpus::Gpus;
 use mpd_placement::locality::Topology;
 use mpd_sansio::Time;
-use mpd_wire::job::{Argset, Cookie, Crash, Failure, HostSlices, JobKey, JobSpec, RankEnd};
+use mpd_wire::job::{
+    Argset, Cookie, Crash, Debug, Failure, Group, HostSlices, JobKey, JobSpec, Limit, Program,
+    RankEnd, Unusable,
+};
 use mpd_wire::message::{HostLimits, Phase, ProgramEnd, ShimOrder, ShimReport, StartJob};
 use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
 
-use crate::host::{Host, Victims};
-use crate::input::{Answer, Checked, Input, Sent, Started};
+use crate::checks::RLIMIT_NOFILE;
+use crate::failures::StartProblem;
+use crate::host::{Host, Unentered, Victims};
+use crate::input::{Answer, Input, Sent, Started};
+use crate::launch::Launch;
 use crate::output::{Line, Output, Question, Slot, Way};
 use crate::ranks::{Beginning, Context, Ranks};
 use crate::search::FIRST_SEARCH;
+
+const BEGINNING: Beginning =
+    Beginning { adopts: false, began: Duration::ZERO, kills: Some(0), daemon: Pid(2) };
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
@@ -88,19 +99,21 @@ fn job(size: u32) -> Job {
 }
 
 /// The manager, and what its host answers.
-struct Manager {
+pub(crate) struct Manager {
     machine: Ranks,
-    job: Job,
+    pub(crate) job: Job,
     now: Time,
     /// The abilities of the shims of all ranks.
     shim: Option<Abilities>,
     /// Ranks that do not start.
     broken: BTreeSet<Rank>,
-    /// The problem that the checks find.
-    problem: Option<Failure>,
+    /// The directory cannot be entered.
+    lacks_directory: bool,
+    pub(crate) descriptors: u64,
+    pub(crate) cpus: usize,
     sent: Sent,
-    kills: u64,
-    victims: Option<Victims>,
+    pub(crate) kills: u64,
+    pub(crate) victims: Option<Victims>,
     may_have: bool,
     refuses_kill: bool,
 }
@@ -125,11 +138,64 @@ impl Host for Manager {
     fn text_of(&self, errno: i32) -> String {
         format!("error {errno}")
     }
+
+    fn limit(&self, resource: u8) -> Option<(u64, u64)> {
+        match resource {
+            RLIMIT_NOFILE => Some((self.descriptors, self.descriptors)),
+            0..=7 => Some((10, 20)),
+            8.. => None,
+        }
+    }
+
+    fn allowed_cpus(&self) -> Result<Vec<Cpu>, String> {
+        Err("no".to_owned())
+    }
+
+    fn has_fewer_cpus_than(&self, number: usize) -> bool {
+        self.cpus < number
+    }
+
+    fn gpus(&self) -> Gpus {
+        Gpus::of_number(0)
+    }
+
+    fn enter(&self, _directory: &[u8]) -> Result<(), Unentered> {
+        if self.lacks_directory {
+            return Err(Unentered::Impossible("no".to_owned()));
+        }
+        Err(Unentered::NotPermitted)
+    }
+
+    fn program(&self, argset: &Argset, brought: Option<usize>) -> Result<Program, Unusable> {
+        let name = String::from_utf8_lossy(&argset.program);
+        if name == "missing" {
+            return Err(Unusable { problem: "no".to_owned(), missing: true });
+        }
+        let place = if brought.is_some() { "/job" } else { "/bin" };
+        let path = format!("{place}/{name}").into_bytes();
+        Ok(Program { path, script: false })
+    }
+
+    fn variables_of_group(&self, _group: Group) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn host_name(&self) -> String {
+        "h1.local".to_owned()
+    }
+
+    fn parent(&self) -> Pid {
+        Pid(2)
+    }
+
+    fn this(&self) -> Pid {
+        Pid(3)
+    }
 }
 
 impl Manager {
-    fn new(size: u32) -> Self {
-        Self::with(job(size), Beginning { kills: Some(0), ..Beginning::default() })
+    pub(crate) fn new(size: u32) -> Self {
+        Self::with(job(size), BEGINNING)
     }
 
     fn with(job: Job, beginning: Beginning) -> Self {
@@ -139,7 +205,9 @@ impl Manager {
             now: Time::ZERO,
             shim: None,
             broken: BTreeSet::new(),
-            problem: None,
+            lacks_directory: false,
+            descriptors: u64::MAX,
+            cpus: 64,
             sent: Sent::Yes,
             kills: 0,
             victims: None,
@@ -164,7 +232,7 @@ impl Manager {
 
     /// Lends the machine what a call needs.
     fn call(&mut self, act: impl FnOnce(&mut Ranks, Context<'_>)) {
-        let idle = Ranks::new(Beginning::default());
+        let idle = Ranks::new(BEGINNING);
         let mut machine = std::mem::replace(&mut self.machine, idle);
         act(&mut machine, Context { now: self.now, job: &self.job, host: self });
         self.machine = machine;
@@ -197,11 +265,8 @@ impl Manager {
 
     fn answer(&self, question: Question) -> Answer {
         match question {
-            Question::Check { .. } => {
-                Answer::Checked(self.problem.clone().map_or(Ok(Checked::default()), Err))
-            }
             Question::Start(start) if self.broken.contains(&start.rank) => {
-                Answer::Started(Err(failure()))
+                Answer::Started(Err(StartProblem::Pipes("no".to_owned())))
             }
             Question::Start(start) => Answer::Started(Ok(Started {
                 pid: pid_of(start.rank.0),
@@ -218,8 +283,8 @@ impl Manager {
     }
 }
 
-fn failure() -> Failure {
-    Failure::Suite { problem: "no".to_owned() }
+fn failed(problem: &str) -> JobInput {
+    JobInput::StartFailed(Failure::Suite { problem: problem.to_owned() })
 }
 
 fn pid_of(rank: u32) -> Pid {
@@ -272,11 +337,84 @@ fn ranks_are_ready_when_all_checks_have_passed_and_start_at_the_command() {
 #[test]
 fn a_failed_check_and_a_problem_of_the_host_fail_the_start() {
     let mut manager = Manager::new(2);
-    manager.problem = Some(failure());
-    assert_eq!(posted(&manager.give(Input::Check(None))), [JobInput::StartFailed(failure())]);
-    let outputs = Manager::new(2).give(Input::Check(Some("no".to_owned())));
-    assert_eq!(posted(&outputs), [JobInput::StartFailed(failure())]);
-    assert!(!outputs.iter().any(|output| matches!(output, Output::Ask(_))), "nothing is checked");
+    manager.lacks_directory = true;
+    let problem = "cannot enter the working directory /: no";
+    assert_eq!(posted(&manager.give(Input::Check(None))), [failed(problem)]);
+    let outputs = manager.give(Input::Check(Some("no space".to_owned())));
+    assert_eq!(posted(&outputs), [failed("no space")], "nothing is checked");
+    manager.descriptors = 10;
+    let outputs = manager.give(Input::Check(None));
+    let problem = "2 processes on one host need 70 file descriptors, and the hard limit is 10 \
+                   (ulimit -Hn where mpd was started)";
+    assert_eq!(posted(&outputs), [failed(problem)], "descriptors are checked first");
+}
+
+/// What the ranks of the only argset are started with.
+fn launch(manager: &mut Manager) -> Launch {
+    let outputs = manager.give(Input::Check(None));
+    let launch = outputs.into_iter().find_map(|output| match output {
+        Output::Prepared(Rank(0), _, mut launches) => launches.remove(&0),
+        _ => None,
+    });
+    launch.expect("all checks have passed")
+}
+
+#[test]
+fn ranks_run_the_program_that_was_found_with_their_environment_and_the_daemon_may_trace_them() {
+    let launch = launch(&mut Manager::new(2));
+    assert_eq!(
+        (launch.program.path, launch.argv),
+        (b"/job/solver".to_vec(), vec![b"solver".to_vec()])
+    );
+    for variable in ["PMI_SIZE=2", "PMI_FD=3", "MPI_LOCALNRANKS=2", "MPD_JOB_ID=1@h1"] {
+        assert!(launch.environment.contains(&variable.as_bytes().to_vec()), "{variable}");
+    }
+    assert_eq!((launch.tracer, launch.shim), (Pid(2), None));
+}
+
+/// A manager whose job was changed.
+fn changed(change: impl Fn(&mut JobSpec)) -> Manager {
+    let mut spec = (*job(2).spec).clone();
+    change(&mut spec);
+    let order = job(2).order;
+    let spec = Rc::new(spec);
+    let world = World::of_job(&spec, &order);
+    Manager::with(Job::new(spec, order, world, Rc::new(Facts::default())), BEGINNING)
+}
+
+#[test]
+fn limits_are_cut_to_those_of_the_daemon_and_unknown_ones_are_refused() {
+    let limits = |limits: &[(u8, u64, u64)]| {
+        changed(|spec| spec.argsets[0].limits = limits.iter().copied().map(Limit::from).collect())
+    };
+    let mut manager = limits(&[(1, 10, 20), (2, 5, 99), (9, 1, 1)]);
+    assert_eq!(launch(&mut manager).limits, [(2, 5, 20)]);
+    let outputs = limits(&[(77, 1, 1)]).give(Input::Check(None));
+    assert_eq!(posted(&outputs), [failed("resource limit 77 is unknown")]);
+    let outputs = limits(&[(1, 9, 3)]).give(Input::Check(None));
+    assert_eq!(posted(&outputs), [failed("a soft resource limit is above its hard limit")]);
+}
+
+#[test]
+fn a_debugged_rank_needs_gdb_and_has_a_shim() {
+    let debugged = |gdb: &str| {
+        let gdb = gdb.as_bytes().to_vec();
+        changed(|spec| {
+            spec.debug = Some(Debug { gdb: gdb.clone(), attach: Vec::new() });
+        })
+    };
+    let plan = launch(&mut debugged("gdb")).shim.expect("a shim");
+    assert!(plan.debugs && !plan.once && plan.gdb == b"/bin/gdb");
+    let outputs = debugged("missing").give(Input::Check(None));
+    let problem =
+        "cannot execute the debugger missing: no; install it, or name another one with -gdb-path";
+    assert_eq!(posted(&outputs), [failed(problem)]);
+}
+
+#[test]
+fn a_text_with_a_nul_byte_is_refused() {
+    let outputs = changed(|spec| spec.argsets[0].args = vec![vec![0]]).give(Input::Check(None));
+    assert_eq!(posted(&outputs), [failed("a NUL byte in the job")]);
 }
 
 #[test]
@@ -331,7 +469,7 @@ fn the_first_rank_that_does_not_start_ends_the_start() {
     manager.give(Input::Go);
     let outputs = manager.give(Input::Turn);
     assert_eq!(starts(&outputs), [0, 1]);
-    assert_eq!(posted(&outputs), [JobInput::StartFailed(failure())]);
+    assert_eq!(posted(&outputs), [failed("cannot make the pipes of rank 1: no")]);
     assert!(outputs.contains(&Output::EndStarts) && !manager.machine.is_any_starting());
 }
 
@@ -364,7 +502,7 @@ fn a_world_that_ends_during_its_start_has_its_ranks_killed_and_the_others_report
 fn a_niceness_that_is_not_permitted_is_reported_once() {
     let mut job = job(1);
     job.spec = Rc::new(JobSpec { niceness: Some(-5), ..(*job.spec).clone() });
-    let mut manager = Manager::with(job, Beginning::default());
+    let mut manager = Manager::with(job, BEGINNING);
     manager.may_have = false;
     let notices = |outputs: Vec<Output>| posted(&outputs).len();
     assert_eq!(notices(manager.give(Input::Go)), 1);
@@ -535,7 +673,7 @@ fn a_signal_to_a_debugged_rank_goes_through_its_shim() {
 // ----- adopted processes -----
 
 fn adopted() -> Manager {
-    Manager::with(job(1), Beginning { adopts: true, ..Beginning::default() }).started()
+    Manager::with(job(1), Beginning { adopts: true, ..BEGINNING }).started()
 }
 
 #[test]

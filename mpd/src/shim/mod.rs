@@ -23,14 +23,15 @@ mod session;
 pub(crate) mod starter;
 mod target;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use mpd_debug::shim::{Input, Output, Shim};
+use mpd_debug::shim::{Input, Output, Plan, Shim};
 use mpd_io::adopt_inherited;
 use mpd_io::clock::Clock;
 use mpd_io::files::output::Output as Stream;
@@ -45,7 +46,6 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 
 use self::gdb::Debuggee;
-use self::plan::Plan;
 use self::program::{Happened, Program};
 use self::session::{DriverMessage, Session};
 use mpd_io::wait;
@@ -62,7 +62,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Runs as the shim of `OPTION… -- NAME PROGRAM [ARGUMENT…]`.
 pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
-    let (plan, words) = Plan::parse(words)?;
+    let (plan, words) = plan::parse(words)?;
     let control = adopt_inherited(CONTROL).context("no control socket")?;
     let signals = catch(&plan).context("cannot catch signals")?;
     let mut process = Process {
@@ -148,7 +148,8 @@ impl Process {
             Some(pid) => Debuggee::Process(pid),
             None => Debuggee::Program(self.words.get(1..).unwrap_or_default()),
         };
-        self.gdb = Some(Session::start(&self.plan.gdb, debuggee, self.plan.once)?);
+        self.gdb =
+            Some(Session::start(OsStr::from_bytes(&self.plan.gdb), debuggee, self.plan.once)?);
         Ok(())
     }
 
@@ -369,7 +370,7 @@ impl Process {
 
     /// Attaches gdb to a crashed process.
     fn attach(&mut self, pid: u32) {
-        match Session::start(&self.plan.gdb, Debuggee::Process(pid), false) {
+        match Session::start(OsStr::from_bytes(&self.plan.gdb), Debuggee::Process(pid), false) {
             Ok(gdb) => self.gdb = Some(gdb),
             Err(e) => {
                 self.pump.post(Input::DebuggerLine(format!("!{e:#}").into_bytes()));

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
 use anyhow::{Context, Result, bail};
+use mpd_debug::shim::Plan;
 use mpd_io::files::input::Input;
 use mpd_io::files::output::Output;
 use mpd_io::network::control::Control;
@@ -22,7 +23,6 @@ use mpd_io::{closed_at_start, place_for_exec};
 use mpd_wire::message::EXEC;
 use nix::unistd::{Pid, getpgrp, read};
 
-use super::plan::Plan;
 use super::starter::SOCKET_VARIABLE;
 
 /// The number of the PMI connection in a program.

@@ -7,7 +7,7 @@ use mpd_io::process::tracer::caught_by;
 use mpd_io::process::tree::children;
 use nix::unistd::Pid;
 
-use super::plan::Plan;
+use super::plan;
 
 /// The process to attach to for the process of a rank: that process, the program of its shim, or the crashed
 /// process that its shim holds.
@@ -15,7 +15,7 @@ use super::plan::Plan;
 /// # Errors
 /// The program has another tracer, or has not crashed.
 pub(super) fn of(process: u32) -> Result<u32> {
-    let Some(plan) = Plan::of(process) else { return Ok(process) };
+    let Some(plan) = plan::of(process) else { return Ok(process) };
     let shim = Pid::from_raw(i32::try_from(process)?);
     let pid = match plan.tracing {
         _ if plan.debugs => bail!("cannot attach: this rank runs under gdb already"),

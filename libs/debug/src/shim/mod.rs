@@ -27,6 +27,7 @@
 //! translates between commands and gdb.
 
 mod crashes;
+mod plan;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,7 @@ use mpd_wire::message::{MARK_CREDIT, ProgramEnd, ShimOrder, ShimReport, shim_tex
 
 use self::crashes::Crashes;
 pub use self::crashes::{LOOK_WITHIN, MAX_QUEUED};
+pub use self::plan::Plan;
 
 /// Most signals that wait for the start of the program.
 const MAX_SIGNALS: usize = 16;

@@ -6,38 +6,12 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use mpd_wire::job::Argset;
+use mpd_wire::job::{ARCHITECTURE, Argset, Program, Unusable, names_architecture};
 use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::unistd::{AccessFlags, faccessat};
 
 use crate::files::logging::plain;
-
-/// Why a program cannot be executed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unusable {
-    /// The problem; the system's text if it comes from the system.
-    pub problem: String,
-    /// Whether the program was not found. Otherwise it was found and is not executable.
-    pub missing: bool,
-}
-
-/// A program that can be executed, as far as this can be checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// Its path, relative to the argset's directory.
-    pub path: Vec<u8>,
-    /// Whether it is text without an interpreter line, which the shell would run.
-    pub script: bool,
-}
-
-/// The place of the architecture of the host in the name of a program.
-const ARCHITECTURE: &str = "%a";
-
-/// Whether the name of a program has the architecture of its host in it.
-pub fn names_architecture(program: &[u8]) -> bool {
-    program.windows(ARCHITECTURE.len()).any(|word| word == ARCHITECTURE.as_bytes())
-}
 
 /// The name for this host, with its architecture as `uname -m` prints it.
 fn of_this_host(program: &[u8]) -> Vec<u8> {
@@ -81,7 +55,7 @@ fn literal(argset: &Argset) -> Result<Program, Unusable> {
     let directory = Path::new(OsStr::from_bytes(&argset.directory));
     if argset.program.contains(&b'/') {
         let path = directory.join(OsStr::from_bytes(&argset.program));
-        let script = check(&path).map_err(|unusable| unusable.with_hint(source_hint(&path)))?;
+        let script = check(&path).map_err(|unusable| with_hint(unusable, source_hint(&path)))?;
         return Ok(Program { path: argset.program.clone(), script });
     }
     let mut found = None;
@@ -101,22 +75,24 @@ fn literal(argset: &Argset) -> Result<Program, Unusable> {
     let here = directory.join(OsStr::from_bytes(&argset.program));
     let source = source_hint(&here);
     Err(match (found, source) {
-        (Some(unusable), source) => unusable.with_hint(source),
-        (None, source @ Some(_)) => not_in_path().with_hint(source),
-        (None, None) => not_in_path().with_hint(check(&here).is_ok().then(|| {
-            let name = String::from_utf8_lossy(&argset.program);
-            format!("write ./{name} for {name} in {}", directory.display())
-        })),
+        (Some(unusable), source) => with_hint(unusable, source),
+        (None, source @ Some(_)) => with_hint(not_in_path(), source),
+        (None, None) => with_hint(
+            not_in_path(),
+            check(&here).is_ok().then(|| {
+                let name = String::from_utf8_lossy(&argset.program);
+                format!("write ./{name} for {name} in {}", directory.display())
+            }),
+        ),
     })
 }
 
-impl Unusable {
-    fn with_hint(mut self, hint: Option<String>) -> Self {
-        if let Some(hint) = hint {
-            self.problem += &format!("; {hint}");
-        }
-        self
+/// Adds advice.
+fn with_hint(mut unusable: Unusable, hint: Option<String>) -> Unusable {
+    if let Some(hint) = hint {
+        unusable.problem += &format!("; {hint}");
     }
+    unusable
 }
 
 fn not_in_path() -> Unusable {

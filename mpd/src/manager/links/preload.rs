@@ -11,7 +11,7 @@ use mpd_io::process::locate;
 use mpd_job::manager::Input;
 use mpd_manager::News;
 use mpd_wire::Rank;
-use mpd_wire::job::{Digest, Failure};
+use mpd_wire::job::{Digest, Failure, Unusable};
 use mpd_wire::message::{Class, Down, MAX_PRELOADS, Phase, Preload, TreeKind, Up};
 
 use super::Links;
@@ -319,7 +319,7 @@ fn argsets_of_subtree(job: &Job) -> Vec<usize> {
     argsets
 }
 
-fn cannot_run(job: &Job, argset: usize, unusable: locate::Unusable) -> Failure {
+fn cannot_run(job: &Job, argset: usize, unusable: Unusable) -> Failure {
     let before = job.spec.argsets.iter().take(argset).map(|argset| argset.size);
     Failure::CannotExecute {
         rank: Rank(before.sum()),
@@ -331,5 +331,5 @@ fn cannot_run(job: &Job, argset: usize, unusable: locate::Unusable) -> Failure {
 
 fn unreadable(job: &Job, argset: usize, error: &io::Error) -> Failure {
     let problem = format!("cannot be read, but -preload needs that: {}", plain(error));
-    cannot_run(job, argset, locate::Unusable { problem, missing: false })
+    cannot_run(job, argset, Unusable { problem, missing: false })
 }

@@ -4,7 +4,7 @@
 //! | module | has |
 //! |---|---|
 //! | [`answers`] | the answers to the machine's questions |
-//! | [`prepare`], [`wrap`], [`resources`], [`ranks_context`] | the checks before a start: programs, CPUs, limits |
+//! | [`launches`], [`resources`] | what ranks are started with, and the report of their CPUs |
 //! | [`process`], [`descriptors`] | the process of a rank, its descriptors, and their tokens |
 //! | [`shims`] | the control sockets of launcher shims |
 //! | [`adoption`] | a process that ran before its job |
@@ -14,16 +14,14 @@
 mod adoption;
 mod answers;
 mod descriptors;
-mod prepare;
+mod launches;
 mod process;
-mod ranks_context;
 mod readiness;
 mod resources;
 mod shims;
 #[cfg(test)]
 mod tests;
 mod this_host;
-mod wrap;
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -44,17 +42,17 @@ use mpd_job::manager::Input as JobInput;
 use mpd_ranks::{self as machine, Beginning, Context, Input, Line, Output, Sent, Way};
 use mpd_sansio::Time;
 use mpd_wire::Rank;
+use mpd_wire::message::Phase;
 use nix::unistd::Pid;
 
 use self::adoption::Adoption;
 use self::descriptors::PMI_FD;
 pub(super) use self::descriptors::RankDescriptor;
-use self::prepare::Prepared;
-pub(super) use self::prepare::check_files;
+use self::launches::Prepared;
 use self::process::{Ends, end_of};
 use self::readiness::Readiness;
 use self::shims::Shims;
-use self::this_host::ThisHost;
+use self::this_host::{ThisHost, descriptor_limit};
 use super::context::Turn;
 use super::ending::groups::Groups;
 use super::event::{Descriptors, Event, ForStdio};
@@ -89,7 +87,6 @@ pub(super) struct Ranks {
     search: Option<Search>,
     cgroup: Option<Rc<Cgroup>>,
     groups: Rc<Groups>,
-    daemon: Pid,
     /// Present while there are many ranks.
     low: Option<LowNumbers>,
     readiness: Readiness,
@@ -105,7 +102,12 @@ impl Ranks {
         let readiness = Readiness::new(readiness);
         let (kills, began) = (oom::kills(), oom::log_time());
         Ok(Self {
-            machine: machine::Ranks::new(Beginning { adopts: adopted.is_some(), began, kills }),
+            machine: machine::Ranks::new(Beginning {
+                adopts: adopted.is_some(),
+                began,
+                kills,
+                daemon: number_of(daemon),
+            }),
             prepared: BTreeMap::new(),
             ends: None,
             shims: Shims::default(),
@@ -113,7 +115,6 @@ impl Ranks {
             search: None,
             cgroup,
             groups,
-            daemon,
             low: None,
             readiness,
         })
@@ -158,12 +159,25 @@ impl Ranks {
         problem: Option<String>,
         staging: Option<&Staging>,
     ) {
+        turn.begin(Phase::Checks, None);
         self.give_with(turn, staging, Input::Check(problem));
     }
 
     fn give_with(&mut self, turn: &mut Turn<'_>, staging: Option<&Staging>, input: Input) {
-        self.machine.handle(context(turn), input);
-        self.settle(turn, staging);
+        self.call(turn, staging, |machine, context| machine.handle(context, input));
+        self.settle(turn);
+    }
+
+    /// Lends the machine what a call needs.
+    fn call(
+        &mut self,
+        turn: &Turn<'_>,
+        staging: Option<&Staging>,
+        act: impl FnOnce(&mut machine::Ranks, Context<'_>),
+    ) {
+        let directory = turn.job.directory.as_deref();
+        let host = ThisHost { staging, directory, groups: &self.groups };
+        act(&mut self.machine, Context { now: turn.now(), job: turn.job, host: &host });
     }
 
     /// Starts the next few ranks, unless processes are being stopped or ended.
@@ -176,8 +190,8 @@ impl Ranks {
     /// Looks for ranks that run alone, if it is time. `is_idle`: no process is being stopped or ended.
     pub(super) fn expire(&mut self, turn: &mut Turn<'_>, is_idle: bool) {
         if self.machine.poll_timeout().is_some_and(|at| at <= turn.now()) {
-            self.machine.handle_timeout(context(turn), is_idle);
-            self.settle(turn, None);
+            self.call(turn, None, |machine, context| machine.handle_timeout(context, is_idle));
+            self.settle(turn);
         }
     }
 
@@ -327,13 +341,14 @@ impl Ranks {
     // ----- outputs -----
 
     /// Performs all outputs, and answers each question before the machine takes anything else.
-    fn settle(&mut self, turn: &mut Turn<'_>, staging: Option<&Staging>) {
+    fn settle(&mut self, turn: &mut Turn<'_>) {
         let mut is_refused = false;
         while let Some(output) = self.machine.poll_output() {
             match output {
                 Output::Ask(question) => {
-                    let answer = self.answer(turn, staging, question);
-                    self.machine.handle(context(turn), Input::Answer(answer));
+                    let answer = self.answer(turn, question);
+                    let input = Input::Answer(answer);
+                    self.call(turn, None, |machine, context| machine.handle(context, input));
                 }
                 // The machine learns of a refusal only after this loop.
                 Output::SetNiceness(_) if is_refused => {}
@@ -349,7 +364,8 @@ impl Ranks {
             }
         }
         if is_refused {
-            self.machine.handle(context(turn), Input::NicenessRefused);
+            let input = Input::NicenessRefused;
+            self.call(turn, None, |machine, context| machine.handle(context, input));
         }
     }
 
@@ -358,6 +374,10 @@ impl Ranks {
             // The caller has performed them.
             Output::Ask(_) | Output::SetNiceness(_) => {}
 
+            Output::Prepared(first, bindings, launches) => {
+                turn.report(Event::Bound(first, bindings));
+                self.keep(turn, first, launches);
+            }
             Output::BeginStarts { are_several, are_many } => {
                 self.begin_starts(turn, are_several, are_many);
             }
@@ -421,9 +441,12 @@ impl Ranks {
     }
 }
 
-/// What a call of the machine gets lent.
-fn context<'a>(turn: &Turn<'a>) -> Context<'a> {
-    Context { now: turn.now(), job: turn.job, host: &ThisHost }
+/// Whether the root can have `files` files open for output, besides the descriptors of its own `ranks`.
+///
+/// # Errors
+/// Why not.
+pub(super) fn check_files(ranks: usize, files: usize) -> Result<(), String> {
+    machine::check_files(ranks, files, descriptor_limit())
 }
 
 fn write(turn: &Turn<'_>, line: &Line) {

@@ -1,15 +1,35 @@
 //! What the machine reads of this host.
 
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use mpd_ending::Pid;
 use mpd_io::files::logging::plain;
-use mpd_io::process::{oom, priority};
-use mpd_ranks::{Host, Victims};
+use mpd_io::host::{cpus, gpus};
+use mpd_io::process::{locate, oom, priority};
+use mpd_placement::cpu::Cpu;
+use mpd_placement::gpus::Gpus;
+use mpd_ranks::{Host, Unentered, Victims};
+use mpd_wire::job::{Argset, Group, Program, Unusable};
+use nix::sys::resource::Resource;
 
-pub(super) struct ThisHost;
+use crate::limits;
+use crate::manager::ending::groups::Groups;
+use crate::manager::links::staging::Staging;
+use mpd_io::process::identity::number_of;
 
-impl Host for ThisHost {
+/// This host, with programs that were brought to it.
+pub(super) struct ThisHost<'a> {
+    pub(super) staging: Option<&'a Staging>,
+    /// The job's directory.
+    pub(super) directory: Option<&'a Path>,
+    pub(super) groups: &'a Groups,
+}
+
+impl Host for ThisHost<'_> {
     fn kills(&self) -> Option<u64> {
         oom::kills()
     }
@@ -28,6 +48,61 @@ impl Host for ThisHost {
     }
 
     fn text_of(&self, errno: i32) -> String {
-        plain(&std::io::Error::from_raw_os_error(errno))
+        plain(&io::Error::from_raw_os_error(errno))
     }
+
+    fn limit(&self, resource: u8) -> Option<(u64, u64)> {
+        limits::own(resource)
+    }
+
+    fn allowed_cpus(&self) -> Result<Vec<Cpu>, String> {
+        cpus::allowed().map_err(|e| plain(&e))
+    }
+
+    fn has_fewer_cpus_than(&self, number: usize) -> bool {
+        cpus::are_fewer_than(number)
+    }
+
+    fn gpus(&self) -> Gpus {
+        gpus::here()
+    }
+
+    fn enter(&self, directory: &[u8]) -> Result<(), Unentered> {
+        let metadata = std::fs::metadata(Path::new(OsStr::from_bytes(directory)));
+        let entered = metadata.and_then(|metadata| match metadata.is_dir() {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ENOTDIR)),
+        });
+        entered.map_err(|e| match e.kind() {
+            ErrorKind::PermissionDenied => Unentered::NotPermitted,
+            _ => Unentered::Impossible(plain(&e)),
+        })
+    }
+
+    fn program(&self, argset: &Argset, brought: Option<usize>) -> Result<Program, Unusable> {
+        let staging = self.staging.zip(brought);
+        let brought = staging.and_then(|(staging, number)| staging.path_of(number, self.directory));
+        brought.map_or_else(|| locate::program(argset), locate::at)
+    }
+
+    fn variables_of_group(&self, group: Group) -> Vec<String> {
+        self.groups.variables(group)
+    }
+
+    fn host_name(&self) -> String {
+        mpd_io::ring::rundir::host_name()
+    }
+
+    fn parent(&self) -> Pid {
+        number_of(nix::unistd::Pid::parent())
+    }
+
+    fn this(&self) -> Pid {
+        number_of(nix::unistd::Pid::this())
+    }
+}
+
+/// How many descriptors this process may have at most.
+pub(super) fn descriptor_limit() -> u64 {
+    limits::own(Resource::RLIMIT_NOFILE as u8).map_or(u64::MAX, |(_, hard)| hard)
 }

@@ -1,37 +1,23 @@
-//! The first phase of a start: all checks that are possible before a rank runs.
+//! The environment and the arguments of ranks.
 
-use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
-use mpd_clients::universe;
-use mpd_debug::shim::Abilities;
-use mpd_io::process::locate;
-use mpd_io::process::spawn::Spawn;
-use mpd_io::process::sweep::COOKIE;
-use mpd_io::ring::slots::{LIST_VARIABLE, LOCAL_VARIABLE};
-use mpd_placement::binding::Bindings;
-use mpd_placement::cpu::Cpu;
+use mpd_alloc::variables::{LIST_VARIABLE, LOCAL_VARIABLE};
+use mpd_clients::{Job, World, universe, variables_of};
 use mpd_placement::gpus::Gpus;
 use mpd_placement::is_alike;
 use mpd_placement::locality::list;
 use mpd_wire::Rank;
-use mpd_wire::job::group_of;
-use mpd_wire::job::{Argset, ArgumentFormat, Failure, JobSpec, Limit};
+use mpd_wire::job::{Argset, ArgumentFormat, Bytes, JobSpec, group_of};
 use mpd_wire::message::StartJob;
-use nix::sys::resource::Resource;
 
-use super::descriptors::PMI_FD;
-use super::ranks_context::RanksContext;
-use super::resources;
-use super::wrap::{self, Arguments};
-use crate::limits;
-use crate::manager::ending::groups::Groups;
-use crate::manager::links::staging::Staging;
+use crate::host::Host;
+use crate::ranks::Context;
+use crate::world_context::WorldContext;
 
-/// Descriptors that the manager needs besides those of the ranks.
-const OWN_DESCRIPTORS: u64 = 64;
+/// The number of the PMI descriptor in every rank.
+const PMI_FD: u32 = 3;
+
+/// The variable with the cookie of the job.
+const COOKIE: &str = "MPD_JOB_COOKIE";
 
 /// Variables that the manager sets. Values from the user's environment do not reach a rank.
 const SET_BY_MANAGER: [&str; 45] = [
@@ -82,141 +68,21 @@ const SET_BY_MANAGER: [&str; 45] = [
     "PMI_SPAWNED",
 ];
 
-/// The results of the checks of a world, and what its ranks are started with.
-#[derive(Debug, Default)]
-pub(crate) struct Prepared {
-    /// By argset.
-    pub(crate) launches: BTreeMap<usize, Launch>,
-    pub(crate) bindings: Bindings,
-    /// The GPUs of this host, if ranks get GPUs.
-    pub(crate) gpus: Option<Gpus>,
-    /// The CPUs that the job may use here, if those of the ranks are to be reported.
-    pub(crate) cpus: Option<Vec<Cpu>>,
-}
-
-/// How the ranks of an argset are started.
-#[derive(Debug)]
-pub(crate) struct Launch {
-    pub(crate) spawn: Spawn,
-    /// Those of their shim, if one is started.
-    pub(crate) shim: Option<Abilities>,
-}
-
-/// Checks the programs of `ranks`, which are to run here besides the ranks that already run. Prepares one [`Spawn`]
-/// per argset. Some programs may have been brought to this host.
-///
-/// # Errors
-/// The failure of the first argset at fault.
-pub(crate) fn prepare(
-    context: RanksContext<'_>,
-    ranks: &[Rank],
-    tmpdir: Option<&Path>,
-    staging: Option<&Staging>,
-) -> Result<Prepared, Failure> {
-    let spec = context.spec;
-    check_descriptors(context, ranks)?;
-    let bindings = resources::bindings(&spec.placement, context.running, ranks)?;
-    resources::check_limit(context, ranks)?;
-    let gpus = resources::gpus(context, ranks)?;
-    let mut launches = BTreeMap::new();
-    for &rank in ranks {
-        let number = spec.argset_of(rank);
-        if launches.contains_key(&number) {
-            continue;
-        }
-        let argset = &spec.argsets[number];
-        let failed = |problem: String| Failure::Suite { problem };
-        let directory = Path::new(OsStr::from_bytes(&argset.directory));
-        let entered = std::fs::metadata(directory).and_then(|metadata| match metadata.is_dir() {
-            true => Ok(()),
-            false => Err(std::io::Error::from_raw_os_error(libc::ENOTDIR)),
-        });
-        entered.or_else(|e| match e.kind() {
-            // Only certain failures are refused here.
-            std::io::ErrorKind::PermissionDenied => Ok(()),
-            _ => Err(failed(cannot_enter(&argset.directory, &e))),
-        })?;
-        let brought = staging.and_then(|staging| staging.path_of(number, tmpdir));
-        let program = brought.map_or_else(|| locate::program(argset), locate::at);
-        let program = program.map_err(|unusable| Failure::CannotExecute {
-            rank,
-            program: String::from_utf8_lossy(&argset.program).into_owned(),
-            problem: unusable.problem,
-            missing: unusable.missing,
-        })?;
-        let arguments = wrap::arguments(context, argset, (rank, program))?;
-        let shim = arguments.shim;
-        let spawn = spawn_of((context, ranks.len()), argset, arguments, tmpdir).map_err(failed)?;
-        launches.insert(number, Launch { spawn, shim });
-    }
-    Ok(Prepared { launches, bindings, gpus, cpus: None })
-}
-
-pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
-    let directory = String::from_utf8_lossy(directory);
-    format!(
-        "cannot enter the working directory {directory}: {}",
-        mpd_io::files::logging::plain(error)
-    )
-}
-
-/// Counts two pipes and a socket per rank, a pipe more for receivers of stdin, and one or two files by pattern.
-fn check_descriptors(context: RanksContext<'_>, ranks: &[Rank]) -> Result<(), Failure> {
-    let spec = context.spec;
-    let size = (ranks.len() + context.running) as u64;
-    let is_fed = |rank| spec.stdin_switch || spec.stdin.contains(rank);
-    let fed = ranks.iter().filter(|&&rank| is_fed(rank)).count() as u64;
-    let files = [&spec.output.outfile, &spec.output.errfile].into_iter().flatten();
-    let has_terminal = spec.argsets.iter().any(|argset| argset.pty.is_some());
-    let has_shim = has_terminal || context.debug.is_some() || spec.on_crash.is_some();
-    let per_rank = 3 + u64::from(has_shim) + files.filter(|f| f.names_rank()).count() as u64;
-    let need = size * per_rank + fed + OWN_DESCRIPTORS;
-    let hard = limits::own(Resource::RLIMIT_NOFILE as u8).map_or(u64::MAX, |(_, hard)| hard);
-    if need > hard {
-        let processes = if size == 1 {
-            "1 process needs".to_owned()
-        } else {
-            format!("{size} processes on one host need")
-        };
-        let problem = format!(
-            "{processes} {need} file descriptors, and the hard limit is {hard} (ulimit -Hn where mpd was started)"
-        );
-        return Err(Failure::Suite { problem });
-    }
-    Ok(())
-}
-
-/// Whether the root can have `files` files open for output, besides the descriptors of its own `ranks`.
-///
-/// # Errors
-/// Why not.
-pub(in crate::manager) fn check_files(ranks: usize, files: usize) -> Result<(), String> {
-    // Few ranks have more descriptors than these.
-    let need = 3 * ranks as u64 + files as u64 + OWN_DESCRIPTORS;
-    let hard = limits::own(Resource::RLIMIT_NOFILE as u8).map_or(u64::MAX, |(_, hard)| hard);
-    if need > hard {
-        return Err(format!(
-            "{files} files for output need {need} file descriptors in all, and the hard limit is {hard} (ulimit -Hn where mpd was started)"
-        ));
-    }
-    Ok(())
-}
-
-fn spawn_of(
-    (context, ranks_here): (RanksContext<'_>, usize),
+/// The environment that the ranks of an argset have in common.
+pub(crate) fn environment(
+    context: WorldContext<'_>,
+    ranks_here: usize,
     argset: &Argset,
-    arguments: Arguments,
-    tmpdir: Option<&Path>,
-) -> Result<Spawn, String> {
-    let RanksContext { spec, order, .. } = context;
-    let nul = |_| "a NUL byte in the job".to_owned();
+) -> Vec<Bytes> {
+    let WorldContext { spec, job, host, .. } = context;
+    let order = &job.order;
     let given = &spec.environments[argset.environment as usize];
     let has_strings = strings_of(given).is_some();
     let is_string = |variable: &[u8]| has_strings && value_of(variable, LOCAL_VARIABLE).is_some();
     let is_kept = |variable: &&Vec<u8>| !is_set_by_manager(variable) && !is_string(variable);
-    let mut environment: Vec<Vec<u8>> = given.iter().filter(is_kept).cloned().collect();
-    name_this_host(&mut environment, order);
-    let crowded = mpd_io::host::cpus::are_fewer_than(context.running + ranks_here);
+    let mut environment: Vec<Bytes> = given.iter().filter(is_kept).cloned().collect();
+    name_this_host(&mut environment, order, host);
+    let crowded = host.has_fewer_cpus_than(context.running + ranks_here);
     let wanted = for_libraries(given, crowded);
     let mut set = |name: &str, value: &[u8]| {
         environment.push([name.as_bytes(), b"=", value].concat());
@@ -242,26 +108,21 @@ fn spawn_of(
         set("PMI_SPAWNED", b"1");
     }
     set("GFORTRAN_UNBUFFERED_PRECONNECTED", b"y");
-    if let Some(tmpdir) = tmpdir {
-        set("MPD_JOB_TMPDIR", tmpdir.as_os_str().as_bytes());
+    if let Some(directory) = &job.directory {
+        set("MPD_JOB_TMPDIR", directory.as_os_str().as_encoded_bytes());
     }
-    let mut spawn = Spawn::new(&arguments.path, arguments.argv, environment).map_err(nul)?;
-    spawn.script(arguments.script);
-    spawn.directory(&argset.directory).map_err(nul)?;
-    spawn.umask(argset.umask).limits(differing_limits(&argset.limits)?).niceness(spec.niceness);
-    spawn.in_our_session().die_with_parent().traced_by(context.tracer());
-    Ok(spawn)
+    environment
 }
 
 /// Lets variables with the name of the caller's host have the name of this host.
-fn name_this_host(environment: &mut [Vec<u8>], order: &StartJob) {
+fn name_this_host(environment: &mut [Bytes], order: &StartJob, host: &dyn Host) {
     let root = order.host_slices.get(0).filter(|_| order.tree_index > 0);
     let Some(root) = root.map(|slice| slice.member.as_str()) else { return };
     for entry in environment {
         for name in ["HOSTNAME=", "HOST="] {
             let value = entry.strip_prefix(name.as_bytes());
             if value.is_some_and(|value| str::from_utf8(value).is_ok_and(|it| is_alike(it, root))) {
-                *entry = [name, &mpd_io::ring::rundir::host_name()].concat().into_bytes();
+                *entry = [name, &host.host_name()].concat().into_bytes();
             }
         }
     }
@@ -306,7 +167,7 @@ fn strings_of(given: &[Vec<u8>]) -> Option<&[u8]> {
 }
 
 /// The variable with the string of the scheduler about this rank, which is a line of those of all ranks.
-pub(crate) fn variable_of_scheduler(spec: &JobSpec, rank: Rank) -> Option<(&'static str, String)> {
+fn variable_of_scheduler(spec: &JobSpec, rank: Rank) -> Option<(&'static str, String)> {
     let argset = &spec.argsets[spec.argset_of(rank)];
     let own = own_string(&spec.environments[argset.environment as usize], rank)?;
     Some((LOCAL_VARIABLE, own))
@@ -318,30 +179,39 @@ fn own_string(given: &[Vec<u8>], rank: Rank) -> Option<String> {
     Some(String::from_utf8_lossy(own).into_owned())
 }
 
-/// The variables that differ from rank to rank; `local` is the rank's index on this host.
-pub(crate) fn variables_of(
-    (spec, groups): (&JobSpec, &Groups),
+/// The variables that differ from rank to rank. With the GPUs comes the number of ranks that ran here before the world.
+pub(crate) fn variables(
+    Context { job, host, .. }: Context<'_>,
+    world: &World,
     rank: Rank,
-    local: usize,
-) -> Vec<CString> {
+    gpus: Option<(Gpus, usize)>,
+) -> Vec<String> {
+    let (own, local) = (world.numbers.own(rank), world.local(rank));
     let mut texts = vec![
-        format!("PMI_RANK={rank}"),
+        format!("PMI_RANK={own}"),
         format!("MPI_LOCALRANKID={local}"),
-        format!("OMPI_COMM_WORLD_RANK={rank}"),
+        format!("OMPI_COMM_WORLD_RANK={own}"),
         format!("OMPI_COMM_WORLD_LOCAL_RANK={local}"),
         format!("OMPI_COMM_WORLD_NODE_RANK={local}"),
-        format!("MV2_COMM_WORLD_RANK={rank}"),
+        format!("MV2_COMM_WORLD_RANK={own}"),
         format!("MV2_COMM_WORLD_LOCAL_RANK={local}"),
     ];
-    if let Some(group) = group_of(spec, rank) {
-        texts.extend(groups.variables(group));
+    if let Some(group) = group_of(&world.spec, own) {
+        texts.extend(host.variables_of_group(group));
     }
-    texts.into_iter().filter_map(|text| CString::new(text).ok()).collect()
+    let mut named = variables_of(job, world, rank);
+    named.extend(variables_of_binding(world.cpus_of(rank)));
+    named.extend(variable_of_scheduler(&world.spec, own));
+    if let Some((gpus, running)) = gpus {
+        named.extend(variables_of_gpus(&world.spec, (own, running + local), gpus));
+    }
+    texts.extend(named.into_iter().map(|(name, value)| format!("{name}={value}")));
+    texts
 }
 
 /// The variables by which Open MPI 4 learns to which CPUs a rank is bound; none if it is not bound. Open MPI 5 reads that
 /// from the job information.
-pub(crate) fn variables_of_binding(cpus: &[u32]) -> Vec<(&'static str, String)> {
+fn variables_of_binding(cpus: &[u32]) -> Vec<(&'static str, String)> {
     if cpus.is_empty() {
         return Vec::new();
     }
@@ -353,7 +223,7 @@ pub(crate) fn variables_of_binding(cpus: &[u32]) -> Vec<(&'static str, String)> 
 
 /// The variables that select the GPUs of a rank, except those that its program has already. `local` counts the ranks that
 /// get GPUs of this host, also of earlier worlds.
-pub(crate) fn variables_of_gpus(
+fn variables_of_gpus(
     spec: &JobSpec,
     (rank, local): (Rank, usize),
     gpus: Gpus,
@@ -370,68 +240,45 @@ pub(crate) fn variables_of_gpus(
     variables
 }
 
-/// Variables as lines of an environment.
-pub(crate) fn lines_of(variables: Vec<(&str, String)>) -> impl Iterator<Item = CString> {
-    variables.into_iter().filter_map(|(name, value)| CString::new(format!("{name}={value}")).ok())
-}
-
 /// The arguments of a rank's program, if they differ from rank to rank.
-pub(crate) fn arguments_of(
-    (spec, order): (&JobSpec, &StartJob),
-    (rank, local): (Rank, usize),
-) -> Option<Vec<CString>> {
-    let argset = spec.argsets.get(spec.argset_of(rank)).filter(|argset| argset.substitute)?;
-    let host_slice = order.host_slices.get(order.tree_index as usize);
+pub(crate) fn arguments(job: &Job, world: &World, rank: Rank) -> Vec<Bytes> {
+    let (own, local) = (world.numbers.own(rank), world.local(rank));
+    let spec = &world.spec;
+    let argset = &spec.argsets[spec.argset_of(own)];
+    if !argset.substitute {
+        return Vec::new();
+    }
     let value = |field| match field {
-        b'r' => rank.to_string(),
+        b'r' => own.to_string(),
         b'l' => local.to_string(),
-        b'h' => host_slice
-            .map_or_else(|| order.host.clone(), |host_slice| host_slice.member.to_string()),
-        b'j' => order.job.to_string(),
+        b'h' => job.host(),
+        b'j' => job.order.job.to_string(),
         _ => spec.size().to_string(),
     };
     let filled = argset.args.iter().map(|arg| match ArgumentFormat::new(arg) {
         Ok(format) => format.fill(|field| value(field).into_bytes()),
         Err(_) => arg.clone(),
     });
-    Some(filled.filter_map(|word| CString::new(word).ok()).collect())
-}
-
-/// The limits that differ from ours. They are cut to the daemon's own hard limits, since the user's shell may have
-/// larger ones.
-fn differing_limits(wanted: &[Limit]) -> Result<Vec<(u8, u64, u64)>, String> {
-    let mut differing = Vec::new();
-    for limit in wanted {
-        if !limits::is_resource(limit.resource) {
-            return Err(format!("resource limit {} is unknown", limit.resource));
-        }
-        let Some((soft, hard)) = limits::own(limit.resource) else { continue };
-        let (new_soft, new_hard) = (limit.soft.min(hard), limit.hard.min(hard));
-        if new_soft > new_hard {
-            return Err("a soft resource limit is above its hard limit".into());
-        }
-        if (new_soft, new_hard) != (soft, hard) {
-            differing.push((limit.resource, new_soft, new_hard));
-        }
-    }
-    Ok(differing)
+    filled.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::Manager;
 
     #[test]
     fn variables_with_the_name_of_the_callers_host_have_that_of_the_own_host_elsewhere() {
-        let mut order = crate::manager::fixture::common("true").node.job().order.clone();
+        let manager = Manager::new(1);
+        let mut order = manager.job.order.clone();
         let given = ["HOST=h1.cluster", "HOSTNAME=h1", "OTHER=h1", "HOST=mine"];
         let given = given.map(|variable| variable.as_bytes().to_vec());
         let mut variables = given.clone();
-        name_this_host(&mut variables, &order);
+        name_this_host(&mut variables, &order, &manager);
         assert_eq!(variables, given, "on the host of the caller");
         order.tree_index = 1;
-        name_this_host(&mut variables, &order);
-        let own = mpd_io::ring::rundir::host_name();
+        name_this_host(&mut variables, &order, &manager);
+        let own = manager.host_name();
         let expected = [
             format!("HOST={own}"),
             format!("HOSTNAME={own}"),
