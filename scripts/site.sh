@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Hosts of a site on the rig, for scripts/rig-site and scripts/rig-systemd. They source this file after lib.sh.
+# Hosts of a site on the rig, for scripts/rig-site, scripts/rig-systemd and scripts/rig-upgrade. They source this file after lib.sh.
 
 # Sets the programs (MPD_BIN_DIR, or the release build), their version, and the directory that hosts know them by.
 prepare_site() {
@@ -11,39 +11,56 @@ prepare_site() {
     version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
     bin=/usr/lib/mpd-suite/$version/bin
     rig=scripts/rig.sh
-    made=false
-    [[ -d /usr/lib/mpd-suite ]] || made=true
 }
 
 # Ends the rig.
 end_site() {
     $rig down >/dev/null 2>&1 || true
-    # The hosts share /usr with this machine.
-    if $made; then rmdir --ignore-fail-on-non-empty /usr/lib/mpd-suite 2>/dev/null || true; fi
 }
 
-# site_host DIRECTORY...: prints commands for sh that give a host its own /etc/ssh with a new key, /etc/mpd, PAM service,
-# versions of the suite, and copies of the directories.
+# site_host DIRECTORY...: prints commands for sh that give a host its own /usr, /etc/ssh with a new key, /etc/mpd, PAM services,
+# and more directories. They begin as those of the machine, which do not change.
 site_host() {
     cat <<END
-mkdir -p /etc/mpd /usr/lib/mpd-suite
-for directory in /etc/mpd /usr/lib/mpd-suite /etc/ssh /etc/pam.d $*; do
-    mkdir -p /var/tmp/own\$directory
-    case \$directory in /usr/* | /etc/mpd) ;; *) cp -a \$directory/. /var/tmp/own\$directory ;; esac
-    mount --bind /var/tmp/own\$directory \$directory
+mkdir -p /etc/mpd /var/tmp/own
+mount -t tmpfs -o size=400m own /var/tmp/own
+for directory in /usr /etc/mpd /etc/ssh /etc/pam.d $*; do
+    upper=/var/tmp/own/upper\$directory work=/var/tmp/own/work\$directory
+    mkdir -p \$upper \$work
+    chmod --reference=\$directory \$upper
+    mount -t overlay -o lowerdir=\$directory,upperdir=\$upper,workdir=\$work own \$directory
 done
 rm -f /etc/ssh/ssh_host_*
 ssh-keygen -q -t ed25519 -N '' -C '' -f /etc/ssh/ssh_host_ed25519_key
 mkdir -p /etc/ssh/ssh_config.d
 printf 'Include /etc/ssh/ssh_config.d/*.conf\n' | cat - /etc/ssh/ssh_config >/etc/ssh/new
 mv /etc/ssh/new /etc/ssh/ssh_config
-cp $ROOT/contrib/package/mpd-sshd.pam /etc/pam.d/mpd-sshd
-# A namespace has no login uid.
-sed -i /pam_loginuid/d /etc/pam.d/mpd-sshd
+END
+}
+
+# Prints commands for sh that give a host the version of these programs, as the packages would.
+site_programs() {
+    cat <<END
 mkdir -p $bin
 mount --bind $MPD_BIN_DIR $bin
 ln -s /usr/sbin/sshd /usr/lib/mpd-suite/mpd-sshd
 ln -s $version /usr/lib/mpd-suite/current
+cp $ROOT/contrib/package/mpd-sshd.pam /etc/pam.d/mpd-sshd
+$(site_pam)
+END
+}
+
+# Prints a command for sh that removes from the PAM service what a namespace does not have: a login uid.
+site_pam() {
+    echo 'sed -i /pam_loginuid/d /etc/pam.d/mpd-sshd'
+}
+
+# Prints commands for sh that start the starter, without systemd as the first process.
+site_starter() {
+    cat <<'END'
+mkdir -p /run/s /run/sshd
+setsid systemd-socket-activate -l 7122 --accept --inetd /usr/lib/mpd-suite/mpd-sshd -i -f /etc/mpd/sshd_config \
+    -E /run/s/sshd.log >/run/s/socket.log 2>&1 </dev/null &
 END
 }
 
