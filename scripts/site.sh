@@ -18,19 +18,19 @@ end_site() {
     $rig down >/dev/null 2>&1 || true
 }
 
-# site_host DIRECTORY...: prints commands for sh that give a host its own /usr, /etc/ssh with a new key, /etc/mpd, PAM services,
-# and more directories. They begin as those of the machine, which do not change.
+# site_host DIRECTORY...: prints commands for sh that give a host its own /usr, /var/log, /etc/ssh with a new key, /etc/mpd, PAM
+# services, and more directories. They begin as those of the machine, which do not change.
 site_host() {
     cat <<END
 mkdir -p /etc/mpd /var/tmp/own
 mount -t tmpfs -o size=400m own /var/tmp/own
-for directory in /usr /etc/mpd /etc/ssh /etc/pam.d $*; do
+for directory in /usr /var/log /etc/mpd /etc/ssh /etc/pam.d $*; do
     upper=/var/tmp/own/upper\$directory work=/var/tmp/own/work\$directory
     mkdir -p \$upper \$work
     chmod --reference=\$directory \$upper
     mount -t overlay -o lowerdir=\$directory,upperdir=\$upper,workdir=\$work own \$directory
 done
-rm -f /etc/ssh/ssh_host_*
+rm -rf /etc/ssh/ssh_host_* /var/log/mpd-suite
 ssh-keygen -q -t ed25519 -N '' -C '' -f /etc/ssh/ssh_host_ed25519_key
 mkdir -p /etc/ssh/ssh_config.d
 printf 'Include /etc/ssh/ssh_config.d/*.conf\n' | cat - /etc/ssh/ssh_config >/etc/ssh/new

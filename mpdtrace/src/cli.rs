@@ -577,6 +577,10 @@ pub struct CheckCli {
     #[arg(long)]
     pub ssh: bool,
 
+    /// Check all hosts of the site, as 'mpdsite check' does; for root
+    #[arg(long, conflicts_with_all = ["hosts", "file", "ssh", "verbose", "long", "print_config", "server", "client"])]
+    pub site: bool,
+
     /// Also print what is correct
     #[arg(short, long)]
     pub verbose: bool,

@@ -4,6 +4,7 @@
 //! text of a host is shown as it is, escaped for a terminal.
 
 use mpd_io::files::logging::one_line;
+use mpd_site::SSH_CONFIG;
 use serde::{Deserialize, Serialize};
 
 /// The steps from the name of a host to a daemon in the ring.
@@ -132,10 +133,17 @@ const CHANGED_HINT: &str = "if the host was reinstalled, 'ssh-keygen -R {host}' 
 const OFF_HINT: &str = "is the host on, and does a firewall let ssh through?";
 const CLOSED_HINT: &str = "sshd there refuses connections: too many at once (MaxStartups; try a smaller --window), or not from here";
 
+/// For all failures of ssh to the starter of a site: users cannot repair it.
+const SITE_HINT: &str = "the administrator of the site finds the reason with 'mpdsite check'";
+
 /// The failure of a remote shell that ended before its daemon was in the ring. `at` is the last
 /// step that its agent reported; `None` without a report.
 pub fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -> Failure {
     let fill = |hint: &str| hint.replace("{host}", host).replace("{rsh}", &way.rsh);
+    let of_ssh = |hint: &str| match way.rsh.contains(SSH_CONFIG) {
+        true => SITE_HINT.to_owned(),
+        false => fill(hint),
+    };
     if let Ending::NotStarted(reason) = &ended.ending {
         let problem = format!("cannot run '{}': {reason}", way.rsh);
         return Failure::new(Step::Ssh, &problem, "install it, or name another with --rsh");
@@ -143,7 +151,7 @@ pub fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -> Failu
     if way.is_ssh && ended.ending == Ending::Exited(255) {
         for (message, step, hint) in SSH_MESSAGES {
             if let Some(line) = ended.stderr_tail.lines().rfind(|line| line.contains(message)) {
-                return Failure::new(*step, line, fill(hint));
+                return Failure::new(*step, line, of_ssh(hint));
             }
         }
     }
@@ -159,7 +167,7 @@ pub fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -> Failu
             Failure::new(step, &problem, "boot it again with 'mpdboot --add'")
         }
         (Ending::Exited(255), None) if way.is_ssh => {
-            let hint = fill("see what '{rsh} -v {host} true' says");
+            let hint = of_ssh("see what '{rsh} -v {host} true' says");
             Failure::new(Step::Ssh, &problem("exit code 255".to_owned()), hint)
         }
         (Ending::Exited(127), None) => {
@@ -257,6 +265,19 @@ mod tests {
         assert_eq!(failure.step, Step::Exec);
         assert_eq!(failure.problem, "sh: 1: /opt/bin/mpd: not found (exit code 127)");
         assert!(failure.hint.starts_with("/opt/bin/mpd is not on that host"));
+    }
+
+    #[test]
+    fn users_of_a_site_are_sent_to_their_administrator() {
+        let way = Way { rsh: format!("ssh -F {SSH_CONFIG}"), ..way() };
+        for text in ["al@h7: Permission denied (hostbased).", "something new"] {
+            let ended = Ended {
+                ending: Ending::Exited(255),
+                stderr_tail: text.into(),
+                chatter: String::new(),
+            };
+            assert_eq!(classify(&ended, None, "h7", &way).hint, SITE_HINT, "{text}");
+        }
     }
 
     #[test]

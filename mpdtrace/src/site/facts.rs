@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use mpd_io::network::addresses;
 use mpd_io::ring::rundir::host_name;
 use mpd_io::ring::site;
 use mpd_site::compare::Report;
-use mpd_site::files::{SHOSTS, SSHD, STARTER};
+use mpd_site::files::{self, SHOSTS, SSHD, STARTER};
 use mpd_site::{DIRECTORY, HOSTS, POLICY, block};
 
 use crate::remote;
@@ -35,17 +35,21 @@ const KEYSIGN: &str = "/usr/lib/openssh/ssh-keysign";
 
 /// Gathers the facts of this host. Its starter listens on `port`.
 pub fn gather(port: u16) -> Report {
+    let users = users();
     Report {
         names: names(),
         addresses: own_addresses(),
         keys: keys(),
         versions: site::versions().iter().map(ToString::to_string).collect(),
-        users: users(),
+        users: users.iter().map(|it| (it.name.clone(), (it.uid, it.gid))).collect(),
+        homes: users.into_iter().map(|it| (it.name, it.home)).collect(),
         time: seconds(),
         files: files(),
+        marked: marked(),
         problems: problems(),
         hostbased: hostbased(),
-        listens: Some(listens(port)),
+        listens: Some(answers("127.0.0.1", port)),
+        reached: None,
     }
 }
 
@@ -77,17 +81,25 @@ fn keys() -> Vec<String> {
     keys
 }
 
-fn users() -> BTreeMap<String, (u32, u32)> {
-    let text = output(&["getent", "passwd"]).unwrap_or_default();
-    let user = |line: &str| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        let mut number = || fields.nth(1).and_then(|it| it.parse::<u32>().ok());
-        let uid = number()?;
-        let gid = fields.next()?.parse().ok()?;
-        USERS.contains(&uid).then(|| (name.to_owned(), (uid, gid)))
+struct User {
+    name: String,
+    uid: u32,
+    gid: u32,
+    home: String,
+}
+
+/// A line of passwd(5).
+fn user(line: &str) -> Option<User> {
+    let [name, _, uid, gid, _, home, ..] = line.split(':').collect::<Vec<_>>()[..] else {
+        return None;
     };
-    text.lines().filter_map(user).collect()
+    let (uid, gid) = (uid.parse().ok()?, gid.parse().ok()?);
+    Some(User { name: name.to_owned(), uid, gid, home: home.to_owned() })
+}
+
+fn users() -> Vec<User> {
+    let text = output(&["getent", "passwd"]).unwrap_or_default();
+    text.lines().filter_map(user).filter(|it| USERS.contains(&it.uid)).collect()
 }
 
 fn seconds() -> i64 {
@@ -98,7 +110,17 @@ fn seconds() -> i64 {
 fn files() -> BTreeMap<String, String> {
     let others = COMPARED.iter().map(|name| format!("{DIRECTORY}/{name}"));
     let paths = [HOSTS.to_owned(), POLICY.to_owned()].into_iter().chain(others);
+    let paths = paths.chain([files::KEYSIGN.to_owned()]);
     paths.filter_map(|path| fs::read_to_string(&path).ok().map(|text| (path, text))).collect()
+}
+
+fn marked() -> BTreeMap<String, Vec<String>> {
+    let lines = |path: &str| {
+        let text = fs::read_to_string(path).ok()?;
+        let lines = block::lines(&text).ok()??.into_iter().map(str::to_owned).collect();
+        Some((path.to_owned(), lines))
+    };
+    [SHOSTS, files::KNOWN_HOSTS].into_iter().filter_map(lines).collect()
 }
 
 fn problems() -> Vec<String> {
@@ -141,10 +163,14 @@ pub fn hostbased() -> Option<bool> {
     Some(line == "yes")
 }
 
-/// Whether an sshd answers on the port of this host.
-fn listens(port: u16) -> bool {
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let Ok(mut connection) = TcpStream::connect_timeout(&address, GREETING) else { return false };
+/// Whether an sshd answers on the port of a host.
+pub fn answers(host: &str, port: u16) -> bool {
+    let addresses = (host, port).to_socket_addrs();
+    addresses.is_ok_and(|mut all| all.any(|address| greets(&address)))
+}
+
+fn greets(address: &SocketAddr) -> bool {
+    let Ok(mut connection) = TcpStream::connect_timeout(address, GREETING) else { return false };
     let mut begin = [0; 4];
     connection.set_read_timeout(Some(GREETING)).is_ok()
         && connection.read_exact(&mut begin).is_ok()
@@ -156,4 +182,36 @@ fn output(line: &[&str]) -> Option<String> {
     let line: Vec<String> = line.iter().map(|&word| word.to_owned()).collect();
     let ended = remote::run(&line, PATIENCE).ok()?;
     ended.status.success().then_some(ended.out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_passwd_has_numbers_and_a_home() {
+        let line = "alice:x:2001:2002:Alice,,,:/home/alice:/bin/bash";
+        let User { name, uid, gid, home } = user(line).unwrap();
+        assert_eq!((&*name, uid, gid, &*home), ("alice", 2001, 2002, "/home/alice"));
+        assert!(user("alice:x:2001").is_none() && user("alice:x:a:2:::").is_none());
+    }
+
+    #[test]
+    fn only_an_sshd_is_a_starter() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            for greeting in ["SSH-2.0-x", "HTTP/1.1 "] {
+                let (mut connection, _) = listener.accept().unwrap();
+                connection.write_all(greeting.as_bytes()).unwrap();
+            }
+        });
+        assert!(answers("127.0.0.1", port));
+        assert!(!answers("127.0.0.1", port));
+        server.join().unwrap();
+        assert!(!answers("127.0.0.1", port), "the port is closed");
+    }
 }

@@ -16,6 +16,7 @@ pub(crate) fn main() -> ExitCode {
         CheckCli { server: true, .. } => serve(),
         CheckCli { client: Some(target), .. } => connect(target),
         CheckCli { print_config: true, .. } => print_config(cli),
+        CheckCli { site: true, .. } => super::mpdsite::check("ssh", cli.common.json),
         CheckCli { .. } => run(cli),
     })
 }

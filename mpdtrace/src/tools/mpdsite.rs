@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use mpd_io::parallel;
-use mpd_site::compare::{self, Report};
+use mpd_site::compare::{self, Expected, Report};
 use mpd_site::files::HostFacts;
 use mpd_site::hosts::{Site, SiteHost};
 use mpdtrace::cli::{SiteCli, SiteCommand};
@@ -30,7 +30,7 @@ pub(crate) fn main() -> ExitCode {
         SiteCommand::Init => init(cli),
         SiteCommand::Push => push(cli),
         SiteCommand::Pack { file } => pack(file),
-        SiteCommand::Check => check(cli),
+        SiteCommand::Check => check(&cli.rsh, cli.json),
         SiteCommand::Remove => bundle::remove().map(|()| ExitCode::SUCCESS),
         SiteCommand::Facts { port } => {
             tool::print(&render::json(&facts::gather(*port)))?;
@@ -178,20 +178,26 @@ fn tempdir() -> Result<std::path::PathBuf> {
     nix::unistd::mkdtemp(&template).with_context(|| template.display().to_string())
 }
 
-fn check(cli: &SiteCli) -> Result<ExitCode> {
+/// Prints what is wrong on the hosts of the site.
+pub(crate) fn check(rsh: &str, json: bool) -> Result<ExitCode> {
     let (site, own) = saved::site()?;
     let saved = Saved::load()?;
     let facts = saved.facts(&site);
     let here = this_host(&site)?;
     let names = site.hosts().iter().map(|host| host.name().to_owned());
     let reports: BTreeMap<String, Result<Report, String>> =
-        names.zip(reports(&site, here, &cli.rsh)).collect();
+        names.zip(reports(&site, here, rsh)).collect();
     let expected = |host: &SiteHost| {
-        let files = Bundle::new(&site, host, &facts, &own, saved.shared).files;
-        files.into_iter().filter(|(path, _)| path.starts_with(mpd_site::DIRECTORY)).collect()
+        let Bundle { files, marked, .. } = Bundle::new(&site, host, &facts, &own, saved.shared);
+        let keys = facts.iter().find(|it| it.name == host.name()).map(|it| it.keys.clone());
+        Expected {
+            files: files.into_iter().collect(),
+            marked: marked.into_iter().collect(),
+            keys: keys.unwrap_or_default(),
+        }
     };
     let findings = compare::findings(&site, here.name(), &reports, expected);
-    if cli.json {
+    if json {
         let lines: Vec<_> = findings.iter().map(|it| (&it.host, &it.text)).collect();
         tool::print(&render::json(&lines))?;
     } else {
@@ -235,7 +241,9 @@ fn reports(site: &Site, here: &SiteHost, rsh: &str) -> Vec<Result<Report, String
             [program.clone(), "facts".to_owned(), "--port".to_owned(), host.port().to_string()];
         let text = shell(rsh).output(host.name(), &line, PATIENCE)?;
         let line = text.lines().rfind(|line| !line.is_empty()).unwrap_or_default();
-        serde_json::from_str(line).map_err(|e| format!("its answer is not understood: {e}"))
+        let report: Report =
+            serde_json::from_str(line).map_err(|e| format!("its answer is not understood: {e}"))?;
+        Ok(Report { reached: Some(facts::answers(host.name(), host.port())), ..report })
     })
 }
 
