@@ -54,6 +54,13 @@ fn a_job_whose_ranks_speak_pmi_keeps_its_invariants_under_random_faults() {
 }
 
 #[test]
+fn a_job_whose_ranks_speak_pmi_2_keeps_its_invariants_under_random_faults() {
+    for (hosts, schedules) in [(1, 100), (3, 150), (17, 40)] {
+        simulate_of((hosts, Load::Programs(Dialect::Pmi2)), schedules);
+    }
+}
+
+#[test]
 fn a_job_whose_ranks_speak_pmix_keeps_its_invariants_under_random_faults() {
     for (hosts, schedules) in [(1, 300), (3, 400), (17, 150), (40, 30)] {
         simulate_of((hosts, Load::Programs(Dialect::Pmix)), schedules);
@@ -82,13 +89,14 @@ impl fmt::Display for Load {
         match self {
             Self::Spawns(spawns) => write!(f, "{spawns}"),
             Self::Programs(Dialect::Pmi) => f.write_str("pmi"),
+            Self::Programs(Dialect::Pmi2) => f.write_str("pmi2"),
             Self::Programs(Dialect::Pmix) => f.write_str("pmix"),
         }
     }
 }
 
 /// The number of schedules of all tests here, unless another one is requested.
-const USUAL: u64 = 6560;
+const USUAL: u64 = 6850;
 
 fn simulate_of((hosts, load): (usize, Load), schedules: u64) {
     let schedules =
@@ -107,6 +115,7 @@ fn replay() {
     let hosts = usize::try_from(hosts).expect("a number");
     let load = match std::env::var("MPD_SIM_SPAWNS").expect("MPD_SIM_SPAWNS is wanted").as_str() {
         "pmi" => Load::Programs(Dialect::Pmi),
+        "pmi2" => Load::Programs(Dialect::Pmi2),
         "pmix" => Load::Programs(Dialect::Pmix),
         spawns => Load::Spawns(spawns.parse().expect("a number")),
     };

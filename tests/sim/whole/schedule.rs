@@ -122,8 +122,8 @@ impl JobPlan {
 
     fn random(dice: &mut Random, hosts: usize) -> Self {
         let size = 1 + dice.below(2 * hosts + 1);
-        let dialect = if dice.one_in(2) { Dialect::Pmi } else { Dialect::Pmix };
-        let continues = dialect == Dialect::Pmi && dice.one_in(4);
+        let dialect = [Dialect::Pmi, Dialect::Pmi2, Dialect::Pmix, Dialect::Pmix][dice.below(4)];
+        let continues = dialect != Dialect::Pmix && dice.one_in(4);
         let on_failure = if continues { OnFailure::Continue } else { OnFailure::End };
         let rounds = dice.below(3);
         let spawner = dice.one_in(3).then(|| dice.below(size));

@@ -104,7 +104,7 @@ impl Speakers {
 
     fn id_of(&self, rank: Rank) -> ConnectionId {
         match self.dialect {
-            Dialect::Pmi => ConnectionId::Pmi(rank),
+            Dialect::Pmi | Dialect::Pmi2 => ConnectionId::Pmi(rank),
             Dialect::Pmix => ConnectionId::Pmix(rank.index()),
         }
     }
@@ -112,7 +112,7 @@ impl Speakers {
     /// The namespace of the world, or its key-value space.
     fn space(&self) -> String {
         match self.dialect {
-            Dialect::Pmi => self.job.order.kvsname.clone(),
+            Dialect::Pmi | Dialect::Pmi2 => self.job.order.kvsname.clone(),
             Dialect::Pmix => format!("mpd-{}-0", self.job.pmix_secret),
         }
     }

@@ -1,4 +1,6 @@
-//! What programs of ranks say by PMI-1 and by PMIx, and how they read the answers.
+//! What programs of ranks say by PMI-1, PMI-2 and PMIx, and how they read the answers.
+
+mod pmi2;
 
 use mpd_wire::Rank;
 use pmix_proto::Status;
@@ -18,6 +20,7 @@ const ENCODING: Encoding = Encoding::Flexible;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Pmi,
+    Pmi2,
     Pmix,
 }
 
@@ -54,6 +57,7 @@ impl Dialect {
     pub(crate) fn write(self, words: &Words, rank: Rank, space: &str) -> Vec<u8> {
         match self {
             Self::Pmi => line(words, space).into_bytes(),
+            Self::Pmi2 => pmi2::write(words, rank, space),
             Self::Pmix if *words == Words::Init => introduction(rank, space),
             Self::Pmix => message(words, space),
         }
@@ -67,6 +71,7 @@ impl Dialect {
                 let line: Vec<u8> = unread.drain(..=end).collect();
                 Some(heard(std::str::from_utf8(&line).expect("a text").trim_end(), words))
             }
+            Self::Pmi2 => pmi2::read(unread, words),
             Self::Pmix if *words == Words::Init => {
                 let answer: Vec<u8> = (unread.len() >= 8).then(|| unread.drain(..8).collect())?;
                 assert_eq!(answer[..4], [0; 4], "the client is refused");
