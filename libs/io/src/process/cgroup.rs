@@ -146,6 +146,9 @@ impl AsFd for Cgroup {
     }
 }
 
+/// Where distributions mount v2, alone or beside v1. The table of mounts costs a tenth of a millisecond.
+const USUAL_MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
 /// The directory of this process's own v2 group. A mount may be hidden by a later one, or show a part of the groups only.
 fn own_group() -> Option<PathBuf> {
     let own =
@@ -154,7 +157,10 @@ fn own_group() -> Option<PathBuf> {
     let is_own = |path: &PathBuf| {
         procfile::row(path.join("cgroup.procs"), |pid| (pid == this).then_some(())).is_some()
     };
-    procfile::row("/proc/self/mountinfo", |mount| place(&own, mount).filter(is_own))
+    let usual = USUAL_MOUNTS.iter().map(|mount| Path::new(mount).join(own.trim_start_matches('/')));
+    usual.into_iter().find(is_own).or_else(|| {
+        procfile::row("/proc/self/mountinfo", |mount| place(&own, mount).filter(is_own))
+    })
 }
 
 /// Where the group `own` may be, by a line of the table of mounts.
