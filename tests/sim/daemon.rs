@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mpd_ring::{Input, Output, Ring};
+use mpd_daemon::{Input, RingEvent};
+use mpd_ring::{Input as RingInput, Output, Ring};
 use mpd_sansio::{Pump, Time};
 use mpd_wire::DaemonName;
 
@@ -18,10 +19,10 @@ pub(crate) enum Daemon {
 
 impl Daemon {
     /// An event of a link, or another input of the ring.
-    pub(crate) fn post(&mut self, now: Time, input: Input) {
+    pub(crate) fn post(&mut self, now: Time, input: RingInput) {
         match self {
             Self::Ring(pump) => pump.post(input),
-            Self::Node(process) => process.handle(now, mpd_daemon::Input::Link(input)),
+            Self::Node(process) => process.handle(now, Input::Ring(RingEvent::Link(input))),
         }
     }
 
@@ -51,7 +52,7 @@ impl Daemon {
     pub(crate) fn machine(&self) -> &Ring {
         match self {
             Self::Ring(pump) => pump.machine(),
-            Self::Node(process) => process.node().ring(),
+            Self::Node(process) => process.ring(),
         }
     }
 }
@@ -88,7 +89,7 @@ impl World {
         let now = self.now as f64 / 1e6;
         let Some(process) = self.process(host) else { return };
         let noted = std::mem::take(&mut process.violations);
-        let started = std::mem::take(&mut process.started);
+        let started = process.take_started();
         let lines = std::mem::take(&mut process.lines);
         let has_changed = std::mem::take(&mut process.slots_changed);
         let noted = noted.into_iter().map(|text| format!("{now:.3} h{host}: {text}"));

@@ -47,7 +47,7 @@ impl World {
             let process = Process::new(self.time(), ring, disk, u8::from(!self.has_managers));
             let process = match self.has_managers {
                 true => process.with_managers(),
-                false => process.with_jobs(self.time()),
+                false => process.with_jobs(),
             };
             Daemon::Node(Box::new(process))
         } else {

@@ -1,4 +1,4 @@
-//! The managers of a simulated host, and what the process of its daemon does around the table of jobs.
+//! The managers of a simulated host, and what the process of its daemon does for the table of jobs.
 //!
 //! Managers and records outlive daemons. The children of a daemon are its managers, those in waiting, helpers, and the
 //! ranks of managers that died.
@@ -6,22 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use mpd_jobtable::{
-    Answer, Beginning, Event, Given, Input, JobTable, Output, Question, RecordState,
-};
+use mpd_jobtable::{Action, Answer, Beginning, Input, JobTable, Question, RecordState};
 use mpd_leftovers::record::JobRecord;
 use mpd_sansio::Time;
 use mpd_tests::random::Random;
 use mpd_wire::job::ManagerEnd;
 use mpd_wire::message::{
-    HostLimits, Launch, ManagerOrder, ManagerReport, Opening, RankRun, StartJob, VERSION,
+    HostLimits, ManagerOrder, ManagerReport, Opening, RankRun, StartJob, VERSION,
 };
 use mpd_wire::{Instance, JobId, Pid, RankSet};
 
 const KILLED: ManagerEnd = ManagerEnd::Signaled { signal: 9, core: false };
 
 /// Why a manager in waiting gets no job.
-const DIED: &str = "it has died";
+pub(crate) const DIED: &str = "it has died";
 
 /// The fork server of each daemon. Other processes have greater numbers.
 const FORK_SERVER: Pid = Pid(1);
@@ -63,10 +61,9 @@ enum Alarm {
     Reaped(Pid),
 }
 
-/// A table of jobs and its process.
+/// The processes of a daemon for its jobs.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    pub(crate) table: JobTable,
     host: Managers,
     random: Random,
     helpers: BTreeMap<Pid, JobId>,
@@ -76,10 +73,12 @@ pub(crate) struct Jobs {
     /// Children that have died and were not reaped.
     dead: BTreeMap<Pid, ManagerEnd>,
     alarms: BTreeSet<(Time, Alarm)>,
+    /// The copies that the fork server has reported since the last question.
+    copies: Vec<Pid>,
     /// What happens next, before anything else.
-    next: VecDeque<Input>,
-    started: Option<Result<(), String>>,
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) next: VecDeque<Input>,
+    /// The jobs of other daemons that have got a manager here, until the world takes them.
+    pub(crate) started: Vec<JobId>,
     pub(crate) violations: Vec<String>,
     /// For the trace.
     pub(crate) lines: Vec<String>,
@@ -110,27 +109,10 @@ impl Managers {
 }
 
 impl Jobs {
-    /// The table of a new daemon, which takes over what an earlier one has left.
-    pub(crate) fn new(
-        now: Time,
-        (name, instance, wanted): (&str, Instance, u8),
-        host: Managers,
-    ) -> Self {
-        let beginning = Beginning {
-            name: name.to_owned(),
-            instance,
-            host: name.to_owned(),
-            user: Some("user".to_owned()),
-            rundir: None,
-            limits: HostLimits::default(),
-            wanted,
-            patience: None,
-            first: None,
-            inherited: Vec::new(),
-        };
+    /// Those of a new daemon, which takes over what an earlier one has left.
+    pub(crate) fn new(now: Time, instance: Instance, host: Managers) -> Self {
         let [first, ..] = instance.to_bytes();
         let mut jobs = Self {
-            table: JobTable::new(beginning, now),
             host,
             random: Random::new(u64::from(first)),
             helpers: BTreeMap::new(),
@@ -138,13 +120,13 @@ impl Jobs {
             has_fork_server: false,
             dead: BTreeMap::new(),
             alarms: BTreeSet::new(),
+            copies: Vec::new(),
             next: VecDeque::new(),
-            started: None,
-            events: VecDeque::new(),
+            started: Vec::new(),
             violations: Vec::new(),
             lines: Vec::new(),
         };
-        jobs.give(now, Input::Found(jobs.host.records.values().cloned().collect()));
+        jobs.give(Input::Found(jobs.host.records.values().cloned().collect()));
         let managers: Vec<Pid> = jobs.host.all.keys().copied().collect();
         for pid in managers {
             jobs.set_alarm(now, 1000, Alarm::Registers(pid));
@@ -164,20 +146,17 @@ impl Jobs {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let alarm = self.alarms.first().map(|(at, _)| *at);
-        alarm.into_iter().chain(self.table.poll_timeout()).min()
+        self.alarms.first().map(|(at, _)| *at)
     }
 
-    /// Does what is due.
-    pub(crate) fn turn(&mut self, now: Time) {
-        while let Some(&(at, alarm)) = self.alarms.first()
-            && at <= now
-        {
-            self.alarms.pop_first();
-            self.ring(now, alarm);
-        }
-        self.table.handle_timeout(now);
-        self.settle(now);
+    /// Does the next thing that is due. `false`: nothing is.
+    pub(crate) fn turn(&mut self, now: Time) -> bool {
+        let Some(&(at, alarm)) = self.alarms.first().filter(|(at, _)| *at <= now) else {
+            return false;
+        };
+        self.alarms.remove(&(at, alarm));
+        self.ring(alarm);
+        true
     }
 
     fn set_alarm(&mut self, now: Time, most_ms: usize, alarm: Alarm) {
@@ -185,15 +164,11 @@ impl Jobs {
         self.alarms.insert((now + delay, alarm));
     }
 
-    fn ring(&mut self, now: Time, alarm: Alarm) {
+    fn ring(&mut self, alarm: Alarm) {
         match alarm {
-            Alarm::Copied(pid) => {
-                let lives = self.host.all.contains_key(&pid);
-                let result = if lives { Ok(pid) } else { Err("it was given up".to_owned()) };
-                self.give(now, Input::Copied(result));
-            }
-            Alarm::Begins(pid) => self.begin(now, pid),
-            Alarm::Registers(pid) => self.register(now, pid),
+            Alarm::Copied(pid) => self.copies.push(pid),
+            Alarm::Begins(pid) => self.begin(pid),
+            Alarm::Registers(pid) => self.register(pid),
             Alarm::Swept(pid) => {
                 let Some(job) = self.helpers.remove(&pid) else { return };
                 if self.host.of(&job).is_some() {
@@ -203,17 +178,17 @@ impl Jobs {
                 let orphans = &self.orphans;
                 self.host.records.remove(&job);
                 self.host.ranks.retain(|rank, of| *of != job || orphans.contains(rank));
-                self.give(now, Input::ChildDied(pid, None));
+                self.give(Input::ChildDied(pid, None));
             }
             Alarm::Reaped(pid) => {
                 let end = self.dead.remove(&pid);
-                self.give(now, Input::ChildDied(pid, end));
+                self.give(Input::ChildDied(pid, end));
             }
         }
     }
 
     /// A manager has read its job, and its ranks run.
-    fn begin(&mut self, now: Time, pid: Pid) {
+    fn begin(&mut self, pid: Pid) {
         let Some(manager) = self.host.all.get(&pid) else { return };
         let Some(order) = manager.job.as_ref().filter(|_| !manager.is_stopped) else { return };
         if self.host.ranks.values().any(|of| *of == order.job) {
@@ -224,11 +199,11 @@ impl Jobs {
         let ranks: Vec<Pid> = (0..2).map(|_| self.host.new_process()).collect();
         self.host.ranks.extend(ranks.iter().map(|pid| (*pid, job.clone())));
         if is_connected {
-            self.report_ranks(now, job);
+            self.report_ranks(job);
         }
     }
 
-    fn report_ranks(&mut self, now: Time, job: JobId) {
+    fn report_ranks(&mut self, job: JobId) {
         let of_job = self.host.ranks.iter().filter(|(_, of)| **of == job);
         let pids: Vec<u32> = of_job.map(|(pid, _)| pid.0.unsigned_abs()).collect();
         let ranks = RankSet::below(u32::try_from(pids.len()).expect("few ranks"));
@@ -237,11 +212,11 @@ impl Jobs {
             true => ManagerReport::Begun,
             false => ManagerReport::Ranks { alias: None, held: false, runs: vec![run] },
         };
-        self.give(now, Input::Reported { job, report });
+        self.give(Input::Reported { job, report });
     }
 
     /// A manager without a daemon registers.
-    fn register(&mut self, now: Time, pid: Pid) {
+    fn register(&mut self, pid: Pid) {
         let Some(manager) = self.host.all.get(&pid).filter(|m| !m.is_connected) else { return };
         let Some(order) = &manager.job else { return };
         let opening = Opening::Register {
@@ -253,7 +228,7 @@ impl Jobs {
             key: order.key.clone(),
         };
         let connection = usize::try_from(pid.0).expect("a process");
-        self.give(now, Input::Registers { connection, opening, pid });
+        self.give(Input::Registers { connection, opening, pid });
     }
 
     /// The answer to [`Input::Registers`].
@@ -267,7 +242,7 @@ impl Jobs {
         match (result, self.host.all.get_mut(&pid)) {
             (Ok(job), Some(manager)) => {
                 manager.is_connected = true;
-                self.report_ranks(now, job.clone());
+                self.report_ranks(job.clone());
             }
             (Err(_), Some(_)) => self.set_alarm(now, 1000, Alarm::Registers(pid)),
             (_, None) => {}
@@ -276,20 +251,9 @@ impl Jobs {
 
     // ----- jobs -----
 
-    /// Starts the root manager of a job. Whether that succeeded.
-    pub(crate) fn start_root(&mut self, now: Time, launch: Launch) -> bool {
-        self.give(now, Input::StartRoot(Box::new(launch), Given::default()));
-        self.started.take().is_some_and(|result| result.is_ok())
-    }
-
-    pub(crate) fn start_branch(
-        &mut self,
-        now: Time,
-        launch: Box<Launch>,
-        tree_index: usize,
-    ) -> Result<(), String> {
-        self.give(now, Input::StartBranch(launch, tree_index));
-        self.started.take().expect("a result")
+    /// Whether the manager of a job was stopped before it has read it.
+    pub(crate) fn is_stopped(&self, job: &JobId) -> bool {
+        self.host.of(job).is_some_and(|pid| self.host.all[&pid].is_stopped)
     }
 
     /// The manager of a job is ordered to end it, and leaves nothing. `false`: it gets no orders now.
@@ -302,10 +266,9 @@ impl Jobs {
         self.host.ranks.retain(|_, of| of != job);
         let unlinked = manager.job.as_ref().is_some_and(|order| order.tree_index == 0);
         let report = ManagerReport::Ended { code: 1, unlinked };
-        self.give(now, Input::Reported { job: job.clone(), report });
+        self.give(Input::Reported { job: job.clone(), report });
         self.host.records.remove(job);
         self.die(now, pid, ManagerEnd::Exited(0));
-        self.settle(now);
         true
     }
 
@@ -316,7 +279,6 @@ impl Jobs {
             let pid = managers[self.random.below(managers.len())];
             self.lines.push(format!("> manager {pid} is killed"));
             self.die(now, pid, KILLED);
-            self.settle(now);
         }
     }
 
@@ -336,76 +298,55 @@ impl Jobs {
 
     // ----- inputs and outputs of the table -----
 
-    pub(crate) fn give(&mut self, now: Time, input: Input) {
-        self.table.handle(now, input);
-        self.settle(now);
+    fn give(&mut self, input: Input) {
+        self.next.push_back(input);
     }
 
-    fn settle(&mut self, now: Time) {
-        loop {
-            while let Some(output) = self.table.poll_output() {
-                if let Output::Ask(question) = output {
-                    let answer = self.answer(now, question);
-                    self.table.handle(now, Input::Answer(answer));
-                } else {
-                    self.perform(now, output);
-                }
-            }
-            let Some(input) = self.next.pop_front() else { return };
-            self.table.handle(now, input);
-        }
+    /// The manager of a job is dead, and has no last reports.
+    pub(crate) fn bury(&mut self, job: JobId) {
+        // Only one that was stopped has not read its job; it has no record of ranks.
+        let is_unread = !self.host.ranks.values().any(|of| *of == job);
+        self.next.push_front(Input::ManagerGone { job, is_unread });
     }
 
-    fn perform(&mut self, now: Time, output: Output) {
-        match output {
-            Output::Event(Event::Started(result)) => {
-                if result.as_ref().is_err_and(|problem| problem == DIED) {
-                    self.violations.push("a job fails with a manager in waiting".to_owned());
-                }
-                self.started = Some(result);
-            }
-            Output::Event(Event::ManagerDied(job)) => {
-                // Only one that was stopped has not read its job; it has no record of ranks.
-                let is_unread = !self.host.ranks.values().any(|of| *of == job);
-                self.next.push_front(Input::ManagerGone { job, is_unread });
-            }
-            Output::Event(event) => self.events.push_back(event),
-            Output::Log(line) => self.lines.push(line.text),
-            Output::RemoveRecord(job) => {
+    pub(crate) fn perform(&mut self, now: Time, action: Action) {
+        match action {
+            Action::RemoveRecord(job) => {
                 if self.host.of(&job).is_some() {
                     self.violations.push(format!("the record of {job} is removed while it runs"));
                 }
                 self.host.records.remove(&job);
             }
-            Output::Kill(pid) => self.die(now, pid, KILLED),
-            Output::Terminate(pid) => self.die(now, pid, ManagerEnd::Exited(0)),
-            Output::GiveUpCopies => self.lose_copies(),
-            Output::DropForkServer => {
+            Action::Kill(pid) => self.die(now, pid, KILLED),
+            Action::Terminate(pid) => self.die(now, pid, ManagerEnd::Exited(0)),
+            Action::GiveUpCopies => self.lose_copies(),
+            Action::DropForkServer => {
                 self.lose_copies();
                 self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Copied(_)));
             }
             // There are no groups here, every process can be killed, and no ring rests.
-            Output::Ask(_)
-            | Output::CloseRecord(_)
-            | Output::RemoveGroup(_)
-            | Output::LeftBehind(_)
-            | Output::Guard { .. }
-            | Output::EndWaiting => {}
+            Action::CloseRecord(_)
+            | Action::RemoveGroup(_)
+            | Action::LeftBehind(_)
+            | Action::Guard { .. }
+            | Action::EndWaiting => {}
         }
     }
 
-    /// The copies end of which the fork server has not reported the process.
+    /// The copies end of which the daemon does not know the process.
     fn lose_copies(&mut self) {
-        for (_, alarm) in &self.alarms {
-            if let Alarm::Copied(pid) = alarm
-                && self.host.all.remove(pid).is_some()
-            {
-                self.next.push_back(Input::ChildDied(*pid, None));
+        let of_alarm = |(_, alarm): &(Time, Alarm)| match alarm {
+            Alarm::Copied(pid) => Some(*pid),
+            _ => None,
+        };
+        for pid in self.alarms.iter().filter_map(of_alarm).chain(self.copies.iter().copied()) {
+            if self.host.all.remove(&pid).is_some() {
+                self.next.push_back(Input::ChildDied(pid, None));
             }
         }
     }
 
-    fn answer(&mut self, now: Time, question: Question) -> Answer {
+    pub(crate) fn answer(&mut self, now: Time, question: Question) -> Answer {
         match question {
             Question::MakeGroup => Answer::Group(None),
             Question::WriteRecord(record) => {
@@ -426,6 +367,13 @@ impl Jobs {
                 self.host.all.insert(pid, waits);
                 self.set_alarm(now, 120, Alarm::Copied(pid));
                 Answer::Done(Ok(()))
+            }
+            Question::Copies => {
+                let lives = |pid: Pid| match self.host.all.contains_key(&pid) {
+                    true => Ok(pid),
+                    false => Err("it was given up".to_owned()),
+                };
+                Answer::Copies(std::mem::take(&mut self.copies).into_iter().map(lives).collect())
             }
             Question::IsStopped(pid) => {
                 Answer::Is(self.host.all.get(&pid).is_some_and(|manager| manager.is_stopped))
@@ -473,6 +421,7 @@ impl Jobs {
         };
         let is_stopped = self.random.one_in(10);
         let (is_connected, is_child) = (true, true);
+        self.started.extend((order.tree_index > 0).then(|| job.clone()));
         let manager = Manager { job: Some(order), is_stopped, is_connected, is_child };
         self.host.all.insert(pid, manager);
         self.set_alarm(now, 500, Alarm::Begins(pid));
@@ -490,7 +439,8 @@ impl Jobs {
 
     fn kill_children(&mut self, spared: &BTreeSet<Pid>) {
         for pid in self.children().into_iter().filter(|pid| !spared.contains(pid)) {
-            let is_new = self.alarms.iter().any(|(_, alarm)| *alarm == Alarm::Copied(pid));
+            let is_new = self.alarms.iter().any(|(_, alarm)| *alarm == Alarm::Copied(pid))
+                || self.copies.contains(&pid);
             if self.orphans.remove(&pid) {
                 self.host.ranks.remove(&pid);
             } else if is_new {
@@ -503,7 +453,7 @@ impl Jobs {
     }
 
     /// In calm, the table has exactly the jobs with a living manager, and nothing else is left.
-    pub(crate) fn after_calm(&self) -> Vec<String> {
+    pub(crate) fn after_calm(&self, table: &JobTable) -> Vec<String> {
         let mut violations = Vec::new();
         let mut jobs = 0;
         for (pid, manager) in &self.host.all {
@@ -512,14 +462,14 @@ impl Jobs {
             if manager.is_stopped {
                 violations.push(format!("manager {pid} of {} is stopped", order.job));
             }
-            if self.table.find_manager(instance_of(order)).is_none() {
+            if table.find_manager(instance_of(order)).is_none() {
                 violations.push(format!("manager {pid} of {} is not known", order.job));
             }
         }
-        if self.table.count() != jobs {
-            violations.push(format!("{} jobs are known, {jobs} run", self.table.count()));
+        if table.count() != jobs {
+            violations.push(format!("{} jobs are known, {jobs} run", table.count()));
         }
-        if !self.table.are_known() {
+        if !table.are_known() {
             violations.push("a job of an earlier daemon is still looked for".to_owned());
         }
         let left = self.host.ranks.iter().filter(|(_, job)| self.host.of(job).is_none());
@@ -528,6 +478,23 @@ impl Jobs {
         violations.extend(records.map(|job| format!("{job} is gone and its record is not")));
         violations
     }
+}
+
+/// The table of a new daemon, without jobs. `wanted`: how many managers wait for jobs.
+pub(crate) fn table(now: Time, name: &str, instance: Instance, wanted: u8) -> JobTable {
+    let beginning = Beginning {
+        name: name.to_owned(),
+        instance,
+        host: name.to_owned(),
+        user: Some("user".to_owned()),
+        rundir: None,
+        limits: HostLimits::default(),
+        wanted,
+        patience: None,
+        first: None,
+        inherited: Vec::new(),
+    };
+    JobTable::new(beginning, now)
 }
 
 fn instance_of(order: &StartJob) -> Instance {

@@ -1,24 +1,25 @@
 //! The process around a node: its consoles, the managers of its jobs, and its disk.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mpd_alloc::data::AllocNews;
 use mpd_alloc::exchange::{self, Reply};
 use mpd_daemon::{
-    Announcement, Demand, Entrance, Facts, HookEnd, Input, Membership, NameRequest, Node, Output,
-    RingIdentity, Saved, SlotsImage, Turn,
+    At, Entrance, Facts, HookEnd, Input, Kernel, Member, Membership, Node, Output, RingAction,
+    RingEvent, RingIdentity, Saved, SlotsImage,
 };
-use mpd_jobtable::{Event, Input as JobInput, ManagerMessage};
+use mpd_jobtable::{Input as JobInput, ManagerMessage, Secrets};
 use mpd_ring::{Output as RingOutput, Ring};
 use mpd_sansio::{Pump, Time};
 use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey};
 use mpd_wire::message::{
-    ConsoleReply, HostUse, JobOrder, Launch, ManagerOrder, NameAnswer, NameOperation, RingRequest,
-    ScatterId,
+    ConsoleReply, HostUse, JobOrder, Launch, ManagerOrder, ManagerReport, NameAnswer,
+    NameOperation, RingRequest,
 };
 use mpd_wire::{DaemonName, JobId, RankSet};
 
-use crate::managers::{Jobs, Managers};
+use crate::managers::{DIED, Jobs, Managers, table};
 use crate::world::SECOND;
 
 /// The time of day at the beginning, in microseconds.
@@ -32,6 +33,9 @@ const MOST_TURNS: u32 = 1000;
 
 /// Slots of each host.
 pub(crate) const SLOTS: u32 = 2;
+
+/// The consoles that submit jobs have this number and greater ones.
+pub(crate) const SUBMITTERS: usize = 1 << 20;
 
 /// The user of all daemons.
 pub(crate) const UID: u32 = 1000;
@@ -65,37 +69,50 @@ pub(crate) struct Launched {
     pub(crate) members: BTreeSet<DaemonName>,
 }
 
-/// What the managers of a host have to do, if they are simulated.
+/// The kernel of a host, as a node asks it.
 #[derive(Debug)]
-pub(crate) enum ForManagers {
-    Start { order: ScatterId, launch: Box<Launch>, tree_index: usize },
-    Order(ManagerMessage),
+struct HostKernel {
+    wall_us: u64,
+    /// The first half of all random bytes, and the number of those that were asked for.
+    own: [u8; 8],
+    count: Cell<u32>,
+}
+
+/// A daemon looks at its deadlines in these steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Rests,
+    HasLooked,
+    IsInTurn,
 }
 
 /// A node and its process.
 #[derive(Debug)]
 pub(crate) struct Process {
     node: Node,
-    pub(crate) jobs: Jobs,
-    /// For simulated managers. Without them, the process pretends them.
-    pub(crate) for_managers: Option<VecDeque<ForManagers>>,
+    kernel: HostKernel,
+    jobs: Jobs,
+    /// Outputs about jobs, if the managers are simulated. Without that, the process pretends them.
+    pub(crate) for_managers: Option<VecDeque<Output>>,
+    /// Whether the last of these outputs is a question. The node takes nothing before the answer.
+    pub(crate) is_asking: bool,
     disk: Disk,
     pub(crate) consoles: BTreeMap<usize, Console>,
     last_console: usize,
     /// Requests of managers about names, with their times.
     names: BTreeMap<u32, (u64, JobId)>,
     last_name: u32,
+    /// The other hosts of jobs that are to start here.
+    launches: VecDeque<BTreeSet<DaemonName>>,
+    launching: Option<(JobId, BTreeSet<DaemonName>)>,
     launched: BTreeMap<JobId, Launched>,
-    /// The jobs of other daemons that have had a manager here, until the world takes them.
-    pub(crate) started: Vec<JobId>,
     /// Results of outputs, for the node.
     results: VecDeque<Input>,
     /// Whether the node must look at its deadlines and its queues.
     is_due: bool,
+    stage: Stage,
     /// The time of the last turn, and the number of turns at that time.
     turns: (Time, u32),
-    /// Whether a turn has begun.
-    is_in_turn: bool,
     /// Whether the node has left the ring.
     is_over: bool,
     /// Whether a console believes in other slots than before.
@@ -107,10 +124,47 @@ pub(crate) struct Process {
     pub(crate) counts: [u64; 3],
 }
 
+impl HostKernel {
+    fn at(&mut self, now: Time) -> At<'_> {
+        self.wall_us = wall(now);
+        At { now, kernel: self }
+    }
+}
+
+impl Kernel for HostKernel {
+    fn random(&self) -> Result<[u8; 16], String> {
+        self.count.set(self.count.get() + 1);
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.own);
+        bytes[8..12].copy_from_slice(&self.count.get().to_be_bytes());
+        Ok(bytes)
+    }
+
+    fn secrets(&self) -> Result<Secrets, String> {
+        let random = self.random()?;
+        let mut key = [0; 32];
+        key[..16].copy_from_slice(&random);
+        Ok(Secrets { key, cookie: random, kvsname: random })
+    }
+
+    fn cpus(&self) -> u32 {
+        2
+    }
+
+    fn user(&self) -> String {
+        "user".to_owned()
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.wall_us
+    }
+}
+
 impl Process {
     /// `waiting`: how many managers wait for jobs.
     pub(crate) fn new(now: Time, pump: Pump<Ring>, mut disk: Disk, waiting: u8) -> Self {
         let name = pump.machine().name().clone();
+        let instance = pump.machine().record(&name).expect("its own record").instance;
         let read = |text: &Vec<u8>| serde_json::from_slice(text).expect("a record");
         let (saved, before) = Saved::new(disk.ring.as_ref().map(read), "", name.as_str());
         let image = disk.slots.as_ref().map(|text| serde_json::from_slice(text).expect("a record"));
@@ -132,25 +186,28 @@ impl Process {
             speed_hundredths: None,
             has_hook: false,
         };
-        let node = Node::new((now, wall(now)), pump, facts, membership, slots);
-        let instance = node.ring().record(node.ring().name()).expect("its own record").instance;
+        let member = Member::new((now, wall(now)), pump, facts, membership, slots);
         let managers = std::mem::take(&mut disk.managers);
-        let jobs = Jobs::new(now, (name.as_str(), instance, waiting), managers);
+        let jobs = table(now, name.as_str(), instance, waiting);
+        let own = instance.to_bytes()[..8].try_into().expect("8 bytes");
         Self {
-            node,
-            jobs,
+            node: Node::new(jobs, Some(member)),
+            kernel: HostKernel { wall_us: 0, own, count: Cell::new(0) },
+            jobs: Jobs::new(now, instance, managers),
             for_managers: None,
+            is_asking: false,
             disk,
             consoles: BTreeMap::new(),
             last_console: 0,
             names: BTreeMap::new(),
             last_name: 0,
+            launches: VecDeque::new(),
+            launching: None,
             launched: BTreeMap::new(),
-            started: Vec::new(),
             results: VecDeque::new(),
             is_due: true,
+            stage: Stage::Rests,
             turns: (now, 0),
-            is_in_turn: false,
             is_over: false,
             slots_changed: false,
             violations: Vec::new(),
@@ -160,20 +217,19 @@ impl Process {
     }
 
     /// The same process with two jobs.
-    pub(crate) fn with_jobs(mut self, now: Time) -> Self {
-        for _ in 0..2 {
-            self.launch(now, BTreeSet::new());
-        }
+    pub(crate) fn with_jobs(mut self) -> Self {
+        self.launches.extend([BTreeSet::new(), BTreeSet::new()]);
         self
     }
 
     /// The same process with simulated managers.
-    pub(crate) fn with_managers(self) -> Self {
+    pub(crate) fn with_managers(mut self) -> Self {
+        self.jobs.next.clear();
         Self { for_managers: Some(VecDeque::new()), ..self }
     }
 
-    pub(crate) const fn node(&self) -> &Node {
-        &self.node
+    pub(crate) fn ring(&self) -> &Ring {
+        self.node.ring().expect("a ring")
     }
 
     pub(crate) fn into_disk(self) -> Disk {
@@ -181,14 +237,13 @@ impl Process {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let of_jobs = self.jobs.deadline().filter(|_| self.for_managers.is_none());
-        [self.node.next_deadline(), of_jobs].into_iter().flatten().min()
+        [self.node.next_deadline(), self.jobs.deadline()].into_iter().flatten().min()
     }
 
     pub(crate) fn handle(&mut self, now: Time, input: Input) {
-        let turn = Turn { now, wall_us: wall(now), jobs: &self.jobs.table };
-        self.node.handle(turn, input);
-        self.is_due = true;
+        // An answer belongs to the step that has asked.
+        self.is_due |= !matches!(input, Input::Jobs(JobInput::Answer(_)));
+        self.node.handle(self.kernel.at(now), input);
     }
 
     pub(crate) const fn wake(&mut self) {
@@ -197,31 +252,61 @@ impl Process {
 
     /// The next output for the world.
     pub(crate) fn next(&mut self, now: Time) -> Option<RingOutput> {
-        loop {
-            if let Some(output) = self.node.poll_output() {
+        while !self.is_asking {
+            if let Some(output) = self.node.poll_turn(self.kernel.at(now)) {
                 if let Some(output) = self.perform(now, output) {
                     return Some(output);
                 }
-            } else if let Some(result) = self.results.pop_front() {
-                self.handle(now, result);
-            } else if std::mem::take(&mut self.is_due) {
-                self.turns = (now, if self.turns.0 == now { self.turns.1 + 1 } else { 0 });
-                assert!(self.turns.1 < MOST_TURNS, "the node never rests");
-                if self.for_managers.is_none() {
-                    self.jobs.turn(now);
-                    self.route_jobs(now);
-                }
-                let turn = Turn { now, wall_us: wall(now), jobs: &self.jobs.table };
-                self.node.begin_turn(turn, true);
-                self.node.turn(turn, false);
-                self.is_in_turn = true;
-            } else if std::mem::take(&mut self.is_in_turn) {
-                self.node.end_turn(Turn { now, wall_us: wall(now), jobs: &self.jobs.table });
-                self.is_due = self.node.has_work();
-            } else {
+            } else if !self.go_on(now) {
+                self.note_jobs();
                 return std::mem::take(&mut self.is_over).then(|| self.end());
             }
         }
+        None
+    }
+
+    /// Takes the next step. `false`: there is none.
+    fn go_on(&mut self, now: Time) -> bool {
+        if let Some(result) = self.results.pop_front() {
+            self.handle(now, result);
+        } else if let Some(input) = self.jobs.next.pop_front() {
+            self.handle(now, Input::Jobs(input));
+        } else if let Some(members) = self.launches.pop_front() {
+            self.start(now, members);
+        } else if self.jobs.turn(now) {
+            self.is_due = true;
+        } else if self.stage == Stage::HasLooked {
+            self.node.begin_turn(self.kernel.at(now), true);
+            self.node.turn(self.kernel.at(now), false);
+            self.stage = Stage::IsInTurn;
+        } else if std::mem::take(&mut self.is_due) {
+            self.turns = (now, if self.turns.0 == now { self.turns.1 + 1 } else { 0 });
+            assert!(self.turns.1 < MOST_TURNS, "the node never rests");
+            self.node.look_at_jobs(self.kernel.at(now));
+            self.stage = Stage::HasLooked;
+        } else if self.stage == Stage::IsInTurn {
+            self.stage = Stage::Rests;
+            self.node.end_turn(self.kernel.at(now));
+            self.is_due = self.node.has_work();
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Notes what has happened to the jobs.
+    fn note_jobs(&mut self) {
+        self.violations.append(&mut self.jobs.violations);
+        self.lines.append(&mut self.jobs.lines);
+        // The jobs that are over here need no answers.
+        let table = self.node.jobs();
+        self.launched.retain(|job, _| table.is_running(job));
+        self.names.retain(|_, (_, job)| table.is_running(job));
+    }
+
+    /// The jobs of other daemons that have got a manager here since the last call.
+    pub(crate) fn take_started(&mut self) -> Vec<JobId> {
+        std::mem::take(&mut self.jobs.started)
     }
 
     /// The node has left the ring: every console has its last answer.
@@ -237,52 +322,74 @@ impl Process {
 
     /// Performs an output, or returns it if it is for the world.
     fn perform(&mut self, now: Time, output: Output) -> Option<RingOutput> {
+        if let Some(for_managers) = &mut self.for_managers {
+            let is_for_managers = match &output {
+                Output::Answer { console, .. } => *console >= SUBMITTERS,
+                Output::Ring(_) => false,
+                _ => true,
+            };
+            if is_for_managers {
+                self.is_asking = matches!(output, Output::Ask(_));
+                for_managers.push_back(output);
+                return None;
+            }
+        }
         match output {
-            Output::Connect(connect) => return Some(RingOutput::Connect(connect)),
-            Output::Abandon(token) => return Some(RingOutput::Abandon(token)),
-            Output::Send(link, message) => return Some(RingOutput::Send(link, message)),
-            Output::Close(link) => return Some(RingOutput::Close(link)),
-            Output::CloseAll => self.is_over = true,
-            Output::Ping { console, target, .. } => {
-                let reply = mpd_daemon::not_pingable(&target);
-                self.results.push_back(Input::Pinged { console, reply });
+            Output::Ask(question) => {
+                let answer = self.jobs.answer(now, question);
+                self.jobs.next.push_front(JobInput::Answer(answer));
+            }
+            Output::Perform(action) => self.jobs.perform(now, action),
+            Output::LastReports(job) => self.jobs.bury(job),
+            Output::Registered { connection, result } => {
+                self.jobs.registered(now, connection, &result);
+            }
+            Output::HandOver(_) => {
+                if let Some((job, members)) = self.launching.take().filter(|(_, m)| !m.is_empty()) {
+                    self.launched.insert(job, Launched { at: micros(now), members });
+                }
             }
             Output::Answer { console, reply, is_last } => self.answer(console, reply, is_last),
             Output::ToManager(message) => self.tell_manager(now, message),
-            Output::StartManager { order, launch, tree_index } if self.for_managers.is_some() => {
-                let start = ForManagers::Start { order, launch, tree_index };
-                self.for_managers.get_or_insert_default().push_back(start);
+            Output::Log(line) => {
+                if line.text.ends_with(DIED) && line.text.starts_with("job ") {
+                    self.violations.push("a job fails with a manager in waiting".to_owned());
+                }
+                self.lines.push(line.text);
             }
-            Output::StartManager { order, launch, tree_index } => {
-                let job = launch.job.clone();
-                let result = self.jobs.start_branch(now, launch, tree_index);
-                self.started.extend(result.is_ok().then(|| job.clone()));
-                self.route_jobs(now);
-                self.results.push_back(Input::ManagerStarted { order, job, result });
+            Output::Ring(action) => return self.act(now, action),
+        }
+        None
+    }
+
+    /// Performs an action for the ring, or returns it if it is for the world.
+    fn act(&mut self, now: Time, action: RingAction) -> Option<RingOutput> {
+        let mut tell = |event| self.results.push_back(Input::Ring(event));
+        match action {
+            RingAction::Connect(connect) => return Some(RingOutput::Connect(connect)),
+            RingAction::Abandon(token) => return Some(RingOutput::Abandon(token)),
+            RingAction::Send(link, message) => return Some(RingOutput::Send(link, message)),
+            RingAction::Close(link) => return Some(RingOutput::Close(link)),
+            RingAction::CloseAll => self.is_over = true,
+            RingAction::Ping { console, target, .. } => {
+                tell(RingEvent::Pinged { console, reply: mpd_daemon::not_pingable(&target) });
             }
-            Output::CountOutput if self.for_managers.is_some() => {}
-            Output::CountOutput => {
-                self.jobs.give(now, JobInput::CountOutput);
-                self.route_jobs(now);
-            }
-            Output::Measure { order, page } => {
+            RingAction::Measure { order, page } => {
                 let ranks = page.map(|page| {
-                    let (samples, more) = self.jobs.table.usage(now, page);
+                    let (samples, more) = self.node.jobs().usage(now, page);
                     (samples.into_iter().map(|sample| sample.run).collect(), more)
                 });
-                let host = measured(now);
-                self.results.push_back(Input::Measured { order, host, ranks });
+                tell(RingEvent::Measured { order, host: measured(now), ranks });
             }
-            Output::StartHelper(member) => self.results.push_back(Input::HelperEnded(member)),
-            Output::StartHook { hook, .. } => {
-                let end = HookEnd::Exited(0, None);
-                self.results.push_back(Input::HookEnded { hook, end });
+            RingAction::StartHelper(member) => tell(RingEvent::HelperEnded(member)),
+            RingAction::StartHook { hook, .. } => {
+                tell(RingEvent::HookEnded { hook, end: HookEnd::Exited(0, None) });
             }
-            Output::SaveRing(text) => self.disk.ring = Some(text),
-            Output::ForgetRing { .. } => self.disk.ring = None,
-            Output::SaveSlots(text) => self.disk.slots = Some(text),
-            Output::ForgetSlots => self.disk.slots = None,
-            Output::KillHook(_) | Output::Log(_) => {}
+            RingAction::SaveRing(text) => self.disk.ring = Some(text),
+            RingAction::ForgetRing { .. } => self.disk.ring = None,
+            RingAction::SaveSlots(text) => self.disk.slots = Some(text),
+            RingAction::ForgetSlots => self.disk.slots = None,
+            RingAction::KillHook(_) => {}
         }
         None
     }
@@ -313,17 +420,24 @@ impl Process {
 
     /// The manager of a job here asks about a name.
     pub(crate) fn ask_name(&mut self, now: Time, operation: NameOperation) {
-        let Some(job) = self.jobs.table.connected_roots().into_iter().next() else { return };
+        let roots = self.node.jobs().connected_roots();
+        // A manager that was stopped asks nothing.
+        let Some(job) = roots.into_iter().find(|job| !self.jobs.is_stopped(job)) else { return };
         self.last_name += 1;
-        self.names.insert(self.last_name, (micros(now), job.clone()));
-        let request = NameRequest::new(job, self.last_name, operation, || Ok([7; 16]));
-        self.handle(now, Input::Demanded(Demand::Name(request)));
+        let request = self.last_name;
+        self.names.insert(request, (micros(now), job.clone()));
+        let report = ManagerReport::Name { request, operation };
+        self.handle(now, Input::Jobs(JobInput::Reported { job, report }));
     }
 
     /// A job with its root manager here starts on these other hosts.
-    pub(crate) fn launch(&mut self, now: Time, members: BTreeSet<DaemonName>) {
-        let ring = self.node.ring();
-        let job = self.jobs.table.new_id(None).expect("a name");
+    pub(crate) fn launch(&mut self, _: Time, members: BTreeSet<DaemonName>) {
+        self.launches.push_back(members);
+    }
+
+    fn start(&mut self, now: Time, members: BTreeSet<DaemonName>) {
+        let ring = self.ring();
+        let job = self.node.jobs().new_id(None).expect("a name");
         // Each manager has its own instance.
         let instance = ring.record(ring.name()).expect("its own record").instance;
         let first = u32::try_from(job.number() * 100).expect("few jobs");
@@ -346,14 +460,10 @@ impl Process {
             universe: None,
             first: 0,
         };
-        let is_started = self.jobs.start_root(now, launch.clone());
-        self.route_jobs(now);
-        if is_started
-            && let Some(announcement) = Announcement::new(&launch, false).expect("a short list")
-        {
-            self.launched.insert(job, Launched { at: micros(now), members });
-            self.handle(now, Input::Announced(announcement));
-        }
+        self.launching = Some((job, members));
+        self.is_due = true;
+        let at = self.kernel.at(now);
+        self.node.start(at, SUBMITTERS, launch).expect("a short list");
     }
 
     fn answer(&mut self, number: usize, reply: ConsoleReply, is_last: bool) {
@@ -384,59 +494,15 @@ impl Process {
     /// One of the managers here is killed.
     pub(crate) fn lose_manager(&mut self, now: Time) {
         self.jobs.lose_one(now);
-        self.route_jobs(now);
         self.is_due = true;
-    }
-
-    /// Routes the events of the table of jobs.
-    fn route_jobs(&mut self, now: Time) {
-        while let Some(event) = self.jobs.events.pop_front() {
-            match event {
-                // The table's process takes these.
-                Event::Started(_) | Event::ManagerDied(_) => {}
-                Event::ToManager(message) => self.tell_manager(now, message),
-                Event::Answer { console, reply, is_last } => self.answer(console, reply, is_last),
-                Event::Registered { connection, result } => {
-                    self.jobs.registered(now, connection, &result);
-                    if let Ok(job) = result
-                        && self.jobs.table.has_branch(&job)
-                        && self.node.is_cancelled(&job)
-                    {
-                        self.tell_manager(now, ManagerMessage::new(job, ManagerOrder::Kill));
-                    }
-                }
-                Event::Reported { job, report } => {
-                    let demand = Demand::of(job, report, || Ok([7; 16]));
-                    demand.into_iter().for_each(|demand| self.demand(now, demand));
-                }
-                Event::Cancelled(job) => self.demand(now, Demand::Cancel(job)),
-                Event::ManagerEnded { job, end } => {
-                    self.demand(now, Demand::ManagerEnded { job, end });
-                }
-            }
-        }
-        self.violations.append(&mut self.jobs.violations);
-        self.lines.append(&mut self.jobs.lines);
-        // The jobs that are over here need no answers.
-        let table = &self.jobs.table;
-        self.launched.retain(|job, _| table.is_running(job));
-        self.names.retain(|_, (_, job)| table.is_running(job));
-    }
-
-    fn demand(&mut self, now: Time, demand: Demand) {
-        self.handle(now, Input::Demanded(demand));
     }
 
     /// The manager of a job here gets a message.
     fn tell_manager(&mut self, now: Time, message: ManagerMessage) {
-        if let Some(queue) = &mut self.for_managers {
-            return queue.push_back(ForManagers::Order(message));
-        }
         let ManagerMessage { job, order } = message;
         match order {
             ManagerOrder::Job(JobOrder::Kill) | ManagerOrder::Kill => {
                 self.jobs.end(now, &job);
-                self.route_jobs(now);
             }
             ManagerOrder::Missing { members } => {
                 let known = self.launched.get_mut(&job).map(|launched| &mut launched.members);
@@ -445,7 +511,7 @@ impl Process {
             }
             ManagerOrder::Named { request, answer } => {
                 self.counts[1] += u64::from(!matches!(answer, NameAnswer::Later(_)));
-                if self.names.remove(&request).is_none() && self.jobs.table.is_running(&job) {
+                if self.names.remove(&request).is_none() && self.node.jobs().is_running(&job) {
                     self.violations.push(format!("name request {request} is answered twice"));
                 }
             }
@@ -455,7 +521,7 @@ impl Process {
 
     /// What is wrong with the jobs here in calm.
     pub(crate) fn after_calm(&self) -> Vec<String> {
-        self.jobs.after_calm()
+        self.jobs.after_calm(self.node.jobs())
     }
 
     /// The jobs whose announcements are over, with the hosts that must have had a manager.
@@ -482,12 +548,6 @@ impl Process {
 
 /// See [`Entrance::patience`]; no daemon here gives up.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-
-/// The id of a job of the daemon with this ring.
-pub(crate) fn job_of(ring: &Ring, number: u64) -> JobId {
-    let instance = ring.record(ring.name()).expect("its own record").instance;
-    JobId::new(number, ring.name().as_str()).expect("a job").of(instance)
-}
 
 fn micros(time: Time) -> u64 {
     u64::try_from(time.since(Time::ZERO).as_micros()).expect("a time")

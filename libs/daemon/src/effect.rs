@@ -4,7 +4,7 @@ use mpd_jobtable::{Line, ManagerMessage};
 use mpd_ring::Input;
 use mpd_wire::message::ConsoleReply;
 
-use crate::output::Output;
+use crate::output::RingAction;
 
 /// A request of an owner.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) enum Effect {
     Answer(usize, ConsoleReply, bool),
     Log(Line),
     /// To the process.
-    Perform(Output),
+    Perform(RingAction),
     /// To the stay: leave the ring.
     Leave(Farewell),
     /// To all owners: this daemon is out of the ring now.

@@ -1,20 +1,57 @@
 //! What the process reports to the node.
 
+use mpd_jobtable::Input as JobInput;
 use mpd_ring::Input as RingInput;
-use mpd_wire::message::{ConsoleReply, HostUse, JobEvent, RingRequest, RunUse, ScatterId};
-use mpd_wire::{DaemonName, JobId, Record};
+use mpd_wire::job::JobSpec;
+use mpd_wire::message::{ConsoleReply, HostUse, RingRequest, RunUse, ScatterId};
+use mpd_wire::{DaemonName, Record};
 
 use crate::allocations::HookEnd;
-use crate::demand::Demand;
-use crate::launch::Announcement;
 use crate::output::HookId;
 
 /// An event.
 #[derive(Debug)]
 pub enum Input {
-    /// An event of a link.
+    /// Of the jobs of this host and their managers, or the answer to [`crate::Output::Ask`].
+    Jobs(JobInput),
+    /// Of the ring. A daemon without a ring has no such events.
+    Ring(RingEvent),
+    /// A console asks.
+    Asked {
+        console: usize,
+        request: RingRequest,
+    },
+    /// A console asks for the state of this daemon, the process of that id.
+    Status {
+        console: usize,
+        pid: u32,
+    },
+    ConsoleGone(usize),
+    /// A console submits a job. [`crate::Output::HandOver`] follows, or an answer with the reason of a refusal.
+    Submitted(Box<Submitted>),
+    /// A signal, or the end of the process that holds this daemon: it is to leave and end.
+    Signalled,
+}
+
+/// A job that a console submits. It has been checked.
+#[derive(Debug)]
+pub struct Submitted {
+    pub console: usize,
+    /// In a private ring, the process that gives the job its id.
+    pub process: Option<u32>,
+    pub spec: JobSpec,
+    /// The size of the encoded specification.
+    pub spec_bytes: u32,
+    /// A line for the user.
+    pub notice: Option<String>,
+}
+
+/// An event of the ring.
+#[derive(Debug)]
+pub enum RingEvent {
+    /// Of a link.
     Link(RingInput),
-    /// The answer to [`crate::Output::Ping`].
+    /// The answer to [`crate::RingAction::Ping`].
     Pinged {
         console: usize,
         /// The measured time, or why there is none.
@@ -24,36 +61,11 @@ pub enum Input {
     Refused(String),
     /// The list of members has come.
     Introduced(Vec<Record>),
-    /// A console asks.
-    Asked {
-        console: usize,
-        request: RingRequest,
-    },
     /// A console has read everything that was sent to it.
     ConsoleRead(usize),
-    ConsoleGone(usize),
-    /// A manager of this host asks.
-    Demanded(Demand),
-    /// A job was started here, and has hosts elsewhere.
-    Announced(Announcement),
-    /// The root manager of a job here reports events.
-    Events {
-        job: JobId,
-        /// Its next events.
-        events: Vec<JobEvent>,
-    },
     /// Root has set or removed the mark that drains this host for all users.
     HostMarked(bool),
-    /// A signal asks this daemon to leave.
-    Signalled,
-    /// The answer to [`crate::Output::StartManager`].
-    ManagerStarted {
-        order: ScatterId,
-        job: JobId,
-        /// Why the manager did not start; a text for people.
-        result: Result<(), String>,
-    },
-    /// The answer to [`crate::Output::Measure`].
+    /// The answer to [`crate::RingAction::Measure`].
     Measured {
         order: ScatterId,
         /// The use of this host, as it was measured.

@@ -22,7 +22,7 @@ const MAX_PROBLEM: usize = 256;
 
 /// A job that is to be announced to other hosts.
 #[derive(Debug)]
-pub struct Announcement {
+pub(crate) struct Announcement {
     launching: Launching,
     order: Payload,
 }
@@ -33,7 +33,7 @@ pub struct Announcement {
     "the list of ranks on {hosts} hosts has {bytes} bytes; one message has at most {MAX_PAYLOAD}. Use fewer hosts, or \
      give each host consecutive ranks"
 )]
-pub struct TooLarge {
+pub(crate) struct TooLarge {
     hosts: usize,
     bytes: usize,
 }
@@ -73,7 +73,7 @@ impl Announcement {
     ///
     /// # Errors
     /// [`TooLarge`]
-    pub fn new(launch: &Launch, trace: bool) -> Result<Option<Self>, TooLarge> {
+    pub(crate) fn new(launch: &Launch, trace: bool) -> Result<Option<Self>, TooLarge> {
         let members: Vec<DaemonName> =
             launch.newcomers().map(|(_, host_slice)| host_slice.member.clone()).collect();
         if members.is_empty() {

@@ -1,23 +1,28 @@
 //! The decisions of a daemon as one node.
 //!
-//! **Purpose.** A [`Node`] has the machine of the ring, and all that decides around it. These are requests of consoles and
-//! managers, orders of other members, slots, published names, the events of jobs, entering and leaving. The process
-//! calls [`Node::handle`] with each event and [`Node::turn`] at each deadline. It performs the outputs of
-//! [`Node::poll_output`] in their order. The simulator does the same.
+//! **Purpose.** A [`Node`] has the table of jobs, the machine of the ring, and all that decides around them. These are
+//! requests of consoles and managers, orders of other members, slots, published names, the events of jobs, entering and leaving.
+//! The process calls [`Node::handle`] with each event and [`Node::turn`] at each deadline. It performs the outputs of
+//! [`Node::poll_output`] and [`Node::poll_turn`] in their order. The simulators do the same.
 //!
-//! **Users.** The daemon (`mpd/src/daemon`), and the simulator of daemons.
+//! A daemon for one job and one host has a node too, but no [`Member`]. It opens no port and reads no key. It arms no timer
+//! of a ring, and writes no state.
 //!
-//! **Must not know.** Descriptors, files, processes and clocks. The table of jobs is lent to each call, for reading
-//! ([`mpd_jobtable::JobTable`]). Answers of the kernel come as [`Facts`], with a call or with an input.
+//! **Users.** The daemon (`mpd/src/daemon`), and the simulators of daemons and of the whole suite.
+//!
+//! **Must not know.** Descriptors, files, processes and clocks. Answers of the kernel come as [`Facts`], with an input, or by
+//! [`Kernel`].
 #![forbid(unsafe_code)]
 
 mod address;
 mod allocations;
+mod alone;
 mod consoles;
 mod demand;
 mod draining;
 mod effect;
 mod followers;
+mod guests;
 mod hosts;
 mod input;
 mod journal;
@@ -28,6 +33,7 @@ mod lease;
 mod loads;
 mod local_names;
 mod meetings;
+mod member;
 mod names;
 mod node;
 mod orders;
@@ -47,18 +53,13 @@ mod view;
 
 pub use address::Foreign;
 pub use allocations::{HookEnd, SlotsImage};
-pub use demand::Demand;
-pub use input::Input;
-pub use launch::{Announcement, TooLarge};
+pub use guests::{check_guest, check_job_of_guest};
+pub use input::{Input, RingEvent, Submitted};
 pub use lease::{First, LeaseTerms};
-pub use local_names::{LocalNames, NameRequest};
-pub use meetings::MeetingRequest;
-pub use node::{Facts, Membership, Node, Turn};
-pub use output::{HookId, Output};
-pub use placement::{Plan, PlanError, adopted_alone, alone};
-pub use roots::{NoRoot, by_request, is_unregistered, manager_messages, no_such_job};
+pub use member::{Facts, Member, Membership};
+pub use node::{At, Kernel, Node};
+pub use output::{HookId, Output, RingAction};
 pub use saved::{Before, RingImage, Saved};
-pub use spawns::{Spawn, answers};
 pub use stay::Entrance;
 pub use throttle::Throttle;
 pub use view::{RingIdentity, not_pingable};

@@ -13,20 +13,20 @@ use crate::throttle::Throttle;
 
 /// A request of a manager of this host about a name.
 #[derive(Debug)]
-pub struct NameRequest {
+pub(crate) struct NameRequest {
     /// The manager's job.
-    pub job: JobId,
+    pub(crate) job: JobId,
     /// The number that the manager gave the request.
-    pub request: u32,
+    pub(crate) request: u32,
     /// The request.
-    pub operation: NameOperation,
+    pub(crate) operation: NameOperation,
     /// The lock of a name that is published with a key, or why there is none.
     lock: Result<Option<Lock>, String>,
 }
 
 impl NameRequest {
     /// A request of the manager of `job`. `salt` returns random bytes, or a text for people; it is called only for a lock.
-    pub fn new(
+    pub(crate) fn new(
         job: JobId,
         request: u32,
         operation: NameOperation,
@@ -48,7 +48,7 @@ impl NameRequest {
         std::mem::replace(&mut self.lock, Ok(None))
     }
 
-    pub fn answered(self, answer: NameAnswer) -> ManagerMessage {
+    pub(crate) fn answered(self, answer: NameAnswer) -> ManagerMessage {
         ManagerMessage::new(self.job, ManagerOrder::Named { request: self.request, answer })
     }
 }
@@ -77,7 +77,7 @@ impl Refusals {
 
 /// The published names, each once.
 #[derive(Debug, Default)]
-pub struct LocalNames {
+pub(crate) struct LocalNames {
     claims: BTreeMap<String, Claim>,
     refusals: Refusals,
     /// Messages to publishers about refused requests.
@@ -87,7 +87,7 @@ pub struct LocalNames {
 
 impl LocalNames {
     /// Serves a request: the messages to managers, and lines of the log.
-    pub fn serve(
+    pub(crate) fn serve(
         &mut self,
         now: Time,
         mut request: NameRequest,

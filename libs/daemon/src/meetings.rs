@@ -26,17 +26,17 @@ const MAX_WAITING: usize = 1024;
 
 /// A request of a root manager of this host.
 #[derive(Debug)]
-pub struct MeetingRequest {
+pub(crate) struct MeetingRequest {
     /// The manager's job.
-    pub job: JobId,
+    pub(crate) job: JobId,
     /// The number that the manager gave the request.
-    pub request: u32,
+    pub(crate) request: u32,
     /// The request.
-    pub operation: MeetingOperation,
+    pub(crate) operation: MeetingOperation,
 }
 
 impl MeetingRequest {
-    pub fn answered(self, answer: MeetingAnswer) -> ManagerMessage {
+    pub(crate) fn answered(self, answer: MeetingAnswer) -> ManagerMessage {
         ManagerMessage::new(self.job, ManagerOrder::Met { request: self.request, answer })
     }
 }

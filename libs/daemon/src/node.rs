@@ -1,542 +1,429 @@
-//! The node: the ring's machine, its owners, and the router between them.
+//! The node: the jobs of this host, what this daemon is to a ring, and the router between them.
 //!
-//! The router gives each input to one owner, and each output of the ring too. Owners do not call each other. An owner
-//! returns [`Effect`]s, and the router takes each to one owner or to the process:
-//!
-//! | owner | has |
+//! | part | has |
 //! |---|---|
-//! | [`Allocations`] | the slots of this host, requests for slots, and the queue |
-//! | [`Consoles`] | requests of consoles, and their answers |
-//! | [`Followers`] | consoles that follow the events of jobs |
-//! | [`Hosts`] | changes of hosts, for the events of jobs here |
-//! | [`KeptEvents`] | events of jobs here, and orders that wait for them |
-//! | [`Launches`] | announcements of jobs to other hosts and from them; requests about spawned ranks |
-//! | [`Meetings`] | requests of root managers here about other jobs |
-//! | [`Naming`] | requests of managers here about names |
-//! | [`Stay`] | entering, leaving, the saved ring, lost members |
-//! | [`Journal`] | the log |
+//! | [`JobTable`] | the managers here, and their jobs |
+//! | [`Member`] | everything of the ring, if this daemon is for one |
+//! | [`Alone`] | the answers of a daemon without a ring |
+//!
+//! What follows from the jobs is an output at once, in the order of system calls. Outputs about the ring wait for the turn,
+//! see [`Node::poll_turn`]. The order of the events of jobs is an invariant: first all that the table performs, then
+//! what others learn.
 
-#[cfg(test)]
-mod tests;
+use std::collections::VecDeque;
 
-use std::collections::{BTreeSet, VecDeque};
+use mpd_jobtable::{
+    Event, Given, Input as JobInput, JobTable, ManagerMessage, Output as JobOutput, Secrets,
+    planned,
+};
+use mpd_ring::Ring;
+use mpd_sansio::{Time, UNDRAINED};
+use mpd_wire::job::Notice;
+use mpd_wire::message::{Launch, ManagerOrder, Phase, RingRequest, ScatterId, Span};
+use mpd_wire::{Instance, JobId};
 
-use mpd_jobtable::{JobTable, Line, ManagerMessage};
-use mpd_ring::{Event, Input as RingInput, Output as RingOutput, RequestId, Ring};
-use mpd_sansio::{Pump, Time};
-use mpd_wire::job::JobSpec;
-use mpd_wire::message::{ConsoleReply, ManagerOrder, RingRequest};
-use mpd_wire::{DaemonName, Instance, JobId, Newcomer};
-
-use crate::allocations::{Allocations, Here};
-use crate::consoles::Consoles;
+use crate::alone::{self, Alone};
 use crate::demand::Demand;
-use crate::draining::Draining;
-use crate::effect::Effect;
-use crate::followers::Followers;
-use crate::hosts::Hosts;
-use crate::input::Input;
-use crate::journal::Journal;
-use crate::keep::Keep;
-use crate::kept_events::KeptEvents;
-use crate::launch::Launches;
-use crate::lease::{Lease, LeaseTerms};
-use crate::meetings::Meetings;
-use crate::names::Naming;
+use crate::input::{Input, Submitted};
+use crate::launch::Announcement;
+use crate::member::{Member, Step, Turn};
 use crate::output::Output;
-use crate::placement::{self, Plan, PlanError};
-use crate::request::{Gathered, Requester, payload_of};
-use crate::saved::Saved;
-use crate::stay::{Entrance, Stay};
-use crate::view::RingIdentity;
+use crate::placement::{self, Plan};
+
+/// What costs system calls. The node asks for it only when it needs it.
+pub trait Kernel {
+    /// Random bytes, or why there are none; a text for people.
+    ///
+    /// # Errors
+    /// The text.
+    fn random(&self) -> Result<[u8; 16], String>;
+
+    /// The secrets of a new job.
+    ///
+    /// # Errors
+    /// A text for people.
+    fn secrets(&self) -> Result<Secrets, String>;
+
+    /// The CPUs of this host that can be used.
+    fn cpus(&self) -> u32;
+
+    /// The user of this process, as listings show it. A directory service may take long to answer.
+    fn user(&self) -> String;
+
+    /// The time of day, in microseconds since 1970.
+    fn wall_us(&self) -> u64;
+}
 
 /// The circumstances of a call.
 #[derive(Clone, Copy)]
-pub struct Turn<'a> {
+pub struct At<'a> {
     pub now: Time,
-    /// The time of day, in microseconds since 1970.
-    pub wall_us: u64,
-    /// The jobs of this host.
-    pub jobs: &'a JobTable,
-}
-
-/// What the node knows of its process and its host.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    /// The ring, for consoles.
-    pub identity: RingIdentity,
-    /// The release of this program.
-    pub release: String,
-    /// The id of this process.
-    pub pid: u32,
-    /// The user of this process.
-    pub uid: u32,
-    /// The architecture of this machine.
-    pub arch: String,
-    /// The CPUs of this machine that can be used.
-    pub cpus: u32,
-    /// The speed of this machine in hundredths, if it was given.
-    pub speed_hundredths: Option<u32>,
-    /// Whether the site has a hook that sees requests for slots.
-    pub has_hook: bool,
-}
-
-/// How a daemon enters its ring, and how long it stays.
-#[derive(Debug)]
-pub struct Membership {
-    /// How it enters.
-    pub entrance: Entrance,
-    /// The record of the ring.
-    pub saved: Saved,
-    /// The members that an earlier daemon knew.
-    pub former: BTreeSet<DaemonName>,
-    /// With `--keep`: the names of the members that are started again.
-    pub kept: Option<BTreeSet<String>>,
-    /// In a ring that ends by itself.
-    pub lease: Option<LeaseTerms>,
+    pub kernel: &'a dyn Kernel,
 }
 
 /// The decisions of a daemon; see the module.
 #[derive(Debug)]
 pub struct Node {
-    pub(crate) pump: Pump<Ring>,
-    pub(crate) allocations: Allocations,
-    consoles: Consoles,
-    followers: Followers,
-    hosts: Hosts,
-    pub(crate) kept_events: KeptEvents,
-    pub(crate) launches: Launches,
-    pub(crate) meetings: Meetings,
-    pub(crate) naming: Naming,
-    pub(crate) stay: Stay,
-    pub(crate) draining: Draining,
-    pub(crate) journal: Journal,
-    pub(crate) facts: Facts,
-    pub(crate) outputs: VecDeque<Output>,
+    jobs: JobTable,
+    part: Part,
+    /// Events of the jobs that were not routed yet.
+    events: VecDeque<Event>,
+    starting: Option<Starting>,
+    /// Results of starts, for the ring.
+    started: VecDeque<(ScatterId, JobId, Result<(), String>)>,
+    outputs: VecDeque<Output>,
+    is_ending: bool,
+}
+
+#[derive(Debug)]
+enum Part {
+    Alone(Alone),
+    Member(Box<Member>),
+}
+
+/// The start that is under way, for the part that waits for its result.
+#[derive(Debug)]
+enum Starting {
+    /// The console that has submitted the job. Then the job is announced to its other hosts.
+    Root { console: usize, announcement: Option<Announcement> },
+    /// The member that has announced the job.
+    Branch { order: ScatterId, job: JobId },
 }
 
 impl Node {
-    /// A node around the machine of the ring, which has taken no step yet. `slots`: the record of the slots that an earlier
-    /// daemon of this name left. `at`: the time by our clock, and the time of day.
-    pub fn new(
-        at: (Time, u64),
-        pump: Pump<Ring>,
-        facts: Facts,
-        membership: Membership,
-        slots: mpd_alloc::Saved,
-    ) -> Self {
-        let Membership { entrance, saved, former, kept, lease } = membership;
-        let now = at.0;
-        let keep = kept.map(|known| Keep::new(known, now));
-        let lease = lease.map(|terms| Lease::new(terms, now));
-        let here = Here {
-            name: pump.machine().name().clone(),
-            arch: facts.arch.clone(),
-            uid: facts.uid,
-            has_hook: facts.has_hook,
-        };
+    /// A node around the table of jobs. Without a `member` it is for no ring.
+    pub fn new(jobs: JobTable, member: Option<Member>) -> Self {
         Self {
-            allocations: Allocations::new(at.0, at.1, here, slots),
-            pump,
-            consoles: Consoles::new(facts.identity.clone()),
-            followers: Followers::new(),
-            hosts: Hosts::new(former),
-            kept_events: KeptEvents::default(),
-            launches: Launches::new(facts.cpus),
-            meetings: Meetings::new(facts.uid),
-            naming: Naming::new(),
-            stay: Stay::new(entrance, saved, keep, lease),
-            draining: Draining::default(),
-            journal: Journal::default(),
-            facts,
+            jobs,
+            part: member.map_or(Part::Alone(Alone::default()), |it| Part::Member(Box::new(it))),
+            events: VecDeque::new(),
+            starting: None,
+            started: VecDeque::new(),
             outputs: VecDeque::new(),
+            is_ending: false,
         }
     }
 
-    /// Takes one input. [`Node::poll_output`] then has its outputs. Requests of consoles and managers wait for
-    /// [`Node::begin_turn`], when the table of jobs has all that came with them.
-    pub fn handle(&mut self, turn: Turn<'_>, input: Input) {
-        let waits = matches!(
-            &input,
-            Input::Introduced(_)
-                | Input::Asked { .. }
-                | Input::ConsoleGone(_)
-                | Input::Demanded(_)
-                | Input::Announced(_)
-        );
-        self.accept(turn, input);
-        if !waits {
-            self.settle(turn);
-        }
-    }
+    // ----- inputs -----
 
-    fn accept(&mut self, turn: Turn<'_>, input: Input) {
+    /// Takes one input. [`Node::poll_output`] then has what follows at once.
+    pub fn handle(&mut self, at: At<'_>, input: Input) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         match input {
-            Input::Link(input) => self.pump.post(input),
-            Input::Pinged { console, reply } => self.consoles.post(console, reply, true),
-            Input::Refused(why) => {
-                let lines = self.journal.refused(turn.now, format_args!("{why}"));
-                self.log_all(lines);
+            Input::Jobs(input) => self.jobs.handle(at.now, input),
+            Input::Ring(event) => {
+                if let Part::Member(member) = &mut self.part {
+                    member.handle(turn(&self.jobs, at), event);
+                }
             }
-            Input::Introduced(records) => {
-                self.stay.introduced(turn.now);
-                self.pump.post(RingInput::Introduce(records));
+            Input::Asked { console, request: RingRequest::State { job: Some(job) } } => {
+                self.jobs.handle(at.now, JobInput::StateAsked { console, job });
             }
-            Input::Asked { console, request } => self.ask(turn, console, request),
-            Input::ConsoleRead(console) => self.followers.has_read(turn.now, console),
+            Input::Asked { console, request } => self.ask(at, console, request),
+            Input::Status { console, pid } => {
+                let reply = self.jobs.status(pid);
+                self.outputs.push_back(Output::Answer { console, reply, is_last: true });
+            }
             Input::ConsoleGone(console) => {
-                self.consoles.forget(console);
-                self.followers.forget_console(console);
-                let effect = self.allocations.forget_console(console);
-                self.route_all(turn, effect);
+                self.jobs.handle(at.now, JobInput::ConsoleGone(console));
+                if let Part::Member(member) = &mut self.part {
+                    member.forget_console(turn(&self.jobs, at), console);
+                }
             }
-            Input::Demanded(demand) => self.serve(turn, demand),
-            Input::Announced(announcement) => {
-                let effect = self.launches.announce(turn.now, turn.wall_us, announcement);
-                self.route(turn, effect);
+            Input::Submitted(submitted) => {
+                let console = submitted.console;
+                if let Err(problem) = self.submit(at, *submitted) {
+                    self.refuse(console, &problem);
+                }
             }
-            Input::Events { job, events } => self.kept_events.reported(turn.jobs, &job, events),
-            Input::HostMarked(is_set) => {
-                self.log_all([Line::info(format!("drained by root: {is_set}"))]);
-                let draining = self.draining.marked(is_set);
-                self.pump.post(RingInput::Drain(draining));
+            Input::Signalled => {
+                self.is_ending = true;
+                if let Part::Member(member) = &mut self.part {
+                    member.leave_on_signal(turn(&self.jobs, at));
+                }
             }
-            Input::Signalled => self.stay.leave_on_signal(turn.now),
-            Input::ManagerStarted { order, job, result } => {
-                self.manager_started(order, &job, result);
-            }
-            Input::Measured { order, host, ranks } => self.measured(order, host, ranks),
-            Input::HelperEnded(member) => self.stay.helper_ended(&member),
-            Input::HookEnded { hook, end } => {
-                let effect = self.allocations.hook_ended(hook, end);
-                self.route_all(turn, effect);
-            }
+        }
+        self.settle(at);
+    }
+
+    /// Does what is due for the jobs.
+    pub fn look_at_jobs(&mut self, at: At<'_>) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        self.jobs.handle_timeout(at.now);
+        self.settle(at);
+    }
+
+    /// Begins a turn, before the links are read. `is_needed`: see [`Node::is_needed`]. A job that comes with the links of
+    /// this turn keeps the daemon too.
+    pub fn begin_turn(&mut self, at: At<'_>, is_needed: bool) {
+        if let Part::Member(member) = &mut self.part {
+            member.begin_turn(turn(&self.jobs, at), is_needed);
         }
     }
 
-    /// Begins a turn, before the links are read. `is_needed`: whether a job needs this daemon, or the mpirun of a private
-    /// ring, or a console of a ring that ends when it is idle. A job that comes with the links of this turn keeps the daemon too.
-    pub fn begin_turn(&mut self, turn: Turn<'_>, is_needed: bool) {
-        let effect = self.stay.review_lease(turn.now, self.pump.machine(), is_needed);
-        self.route_all(turn, effect);
-        self.settle(turn);
-    }
-
-    /// Does everything that is due, after the links are read. `has_data`: whether more data waits at links; it is handled
-    /// before deadlines.
-    pub fn turn(&mut self, turn: Turn<'_>, has_data: bool) {
-        let Turn { now, jobs, .. } = turn;
-        let (ring, entered) = (self.pump.machine(), self.stay.has_entered());
-        let at = (now, turn.wall_us);
-        let mut effects = self.naming.serve(now, ring, entered, |job| jobs.is_running(job));
-        effects.extend(self.launches.serve_spawns(at, ring));
-        effects.extend(self.meetings.serve(ring, entered));
-        effects.extend(self.allocations.serve(at, ring, entered, jobs));
-        effects.extend(self.hosts.report(ring, entered, || jobs.connected_roots()));
-        effects.extend(self.kept_events.serve(now, jobs));
-        effects.extend(self.followers.serve(now, entered));
-        self.route_all(turn, effects);
-        self.settle(turn);
-        if !has_data && self.ring().poll_timeout().is_some_and(|at| at <= now) {
-            self.pump.handle_timeout(now);
-            self.settle(turn);
+    /// Does everything that is due for the ring, after the links are read. `has_data`: whether more data waits at links; it
+    /// is handled before deadlines.
+    pub fn turn(&mut self, at: At<'_>, has_data: bool) {
+        if let Part::Member(member) = &mut self.part {
+            member.turn(turn(&self.jobs, at), has_data);
         }
     }
 
     /// Ends a turn. All its outputs are performed, and job links that came in it have their managers. So the daemon may leave
     /// now, and the saved list of members has all changes.
-    pub fn end_turn(&mut self, turn: Turn<'_>) {
-        let now = turn.now;
-        self.consoles.review(now, self.pump.machine());
-        let lines = self.journal.turn(now);
-        self.log_all(lines);
-        let effects = self.stay.review_leaving(now, self.pump.machine());
-        self.route_all(turn, effects);
-        self.settle(turn);
-        let helpers = self.stay.revive(now, self.pump.machine());
-        self.outputs.extend(helpers.into_iter().map(Output::StartHelper));
-        let record = self.stay.save(now, self.pump.machine());
-        self.outputs.extend(record);
+    pub fn end_turn(&mut self, at: At<'_>) {
+        if let Part::Member(member) = &mut self.part {
+            member.end_turn(turn(&self.jobs, at));
+        }
     }
 
-    /// The next output, to be performed before the next input.
+    // ----- outputs -----
+
+    /// The next output about the jobs here, to be performed before the next input.
     pub fn poll_output(&mut self) -> Option<Output> {
-        let answer = |(console, reply, is_last)| Output::Answer { console, reply, is_last };
-        self.outputs.pop_front().or_else(|| self.consoles.next_answer().map(answer))
+        self.outputs.pop_front()
     }
 
-    /// Whether [`Node::turn`] has something to do at once.
+    /// The next output in a turn, also about the ring. The answers of the ring come after the data
+    /// that was read in the turn.
+    pub fn poll_turn(&mut self, at: At<'_>) -> Option<Output> {
+        loop {
+            if let Some(output) = self.outputs.pop_front() {
+                return Some(output);
+            }
+            let Part::Member(member) = &mut self.part else { return None };
+            match member.next_step() {
+                Some(Step::Perform(output)) => return Some(output),
+                Some(Step::Start { order, launch, tree_index }) => {
+                    self.starting = Some(Starting::Branch { order, job: launch.job.clone() });
+                    self.jobs.handle(at.now, JobInput::StartBranch(launch, tree_index));
+                }
+                Some(Step::CountOutput) => self.jobs.handle(at.now, JobInput::CountOutput),
+                None => {
+                    let (order, job, result) = self.started.pop_front()?;
+                    member.manager_started(turn(&self.jobs, at), order, &job, result);
+                }
+            }
+            self.settle(at);
+        }
+    }
+
+    // ----- queries -----
+
+    /// The jobs of this host.
+    pub const fn jobs(&self) -> &JobTable {
+        &self.jobs
+    }
+
+    /// The machine of the ring, if this daemon is for one.
+    pub const fn ring(&self) -> Option<&Ring> {
+        match &self.part {
+            Part::Member(member) => Some(member.ring()),
+            Part::Alone(_) => None,
+        }
+    }
+
+    const fn member(&self) -> Option<&Member> {
+        match &self.part {
+            Part::Member(member) => Some(member),
+            Part::Alone(_) => None,
+        }
+    }
+
+    /// Whether a ring that ends by itself is in use: its mpirun is connected, or a console of a user's ring on a site, or a
+    /// job runs. `false` after a signal.
+    pub fn is_needed(&self, has_owner: bool, has_console: bool) -> bool {
+        !self.is_ending && (has_owner || has_console || !self.jobs.is_idle())
+    }
+
+    /// Whether a turn has something to do at once.
     pub fn has_work(&self) -> bool {
-        !self.outputs.is_empty() || !self.pump.is_dry() || self.allocations.has_work()
+        self.member().is_some_and(Member::has_work)
     }
 
-    /// When [`Node::turn`] is due.
+    /// When the jobs or the ring are due.
     pub fn next_deadline(&self) -> Option<Time> {
-        [
-            self.ring().poll_timeout(),
-            self.allocations.next_deadline(self.stay.has_entered()),
-            self.consoles.next_deadline(),
-            self.followers.next_deadline(self.stay.has_entered()),
-            self.kept_events.next_deadline(),
-            self.journal.next_deadline(),
-            self.naming.next_deadline(),
-            self.stay.next_deadline(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let of_ring = self.member().and_then(Member::next_deadline);
+        self.jobs.poll_timeout().into_iter().chain(of_ring).min()
     }
 
-    /// The machine of the ring, for queries.
-    pub const fn ring(&self) -> &Ring {
-        self.pump.machine()
+    /// Whether this daemon is in a ring.
+    pub fn has_entered(&self) -> bool {
+        self.member().is_some_and(Member::has_entered)
     }
 
-    /// This daemon as it describes itself while it waits for the list of members.
-    pub fn newcomer(&self) -> Newcomer {
-        self.ring().newcomer()
-    }
-
-    /// Whether this daemon is in the ring.
-    pub const fn has_entered(&self) -> bool {
-        self.stay.has_entered()
-    }
-
-    /// Whether connections are accepted.
-    pub const fn accepts(&self) -> bool {
-        self.stay.accepts()
+    /// Whether connections of other daemons are accepted.
+    pub fn accepts(&self) -> bool {
+        self.member().is_some_and(Member::accepts)
     }
 
     /// Why entering has failed for good, or why this daemon must leave. `last`: why the last attempt to connect failed.
     pub fn failure(&self, now: Time, last: &str) -> Option<String> {
-        self.stay.failure(now, self.ring().name(), last)
+        self.member()?.failure(now, last)
     }
 
-    /// Whether this daemon is out of the ring, and its last messages are sent (`is_quiet`) or late.
-    pub fn is_over(&self, now: Time, is_quiet: bool) -> bool {
-        self.stay.is_over(now, is_quiet)
+    /// Whether this daemon may end: it is out of the ring, and its last messages are sent (`is_quiet`) or late. Without a
+    /// ring it ends when it is not needed.
+    pub fn is_over(&self, now: Time, is_quiet: bool, is_needed: bool) -> bool {
+        self.member().map_or(!is_needed, |member| member.is_over(now, is_quiet))
     }
 
-    /// Whether this job was cancelled a short time ago.
-    pub fn is_cancelled(&self, job: &JobId) -> bool {
-        self.launches.is_cancelled(job)
-    }
-
-    /// The consoles that get their next events of a job when they have read the last ones; see [`Input::ConsoleRead`].
+    /// The consoles that get their next events of a job when they have read the last ones; see
+    /// [`crate::RingEvent::ConsoleRead`].
     pub fn full_consoles(&self) -> Vec<usize> {
-        self.followers.full()
+        self.member().map(Member::full_consoles).unwrap_or_default()
     }
 
-    /// Places the ranks of a job that was submitted here. The managers get instances from `first` on.
+    // ----- the router -----
+
+    /// Passes on all outputs of the table, and routes its events. Those wait while a question is open.
+    fn settle(&mut self, at: At<'_>) {
+        loop {
+            while let Some(output) = self.jobs.poll_output() {
+                match output {
+                    JobOutput::Ask(question) => {
+                        return self.outputs.push_back(Output::Ask(question));
+                    }
+                    JobOutput::Event(event) => self.events.push_back(event),
+                    JobOutput::Log(line) => self.outputs.push_back(Output::Log(line)),
+                    JobOutput::Perform(action) => self.outputs.push_back(Output::Perform(action)),
+                }
+            }
+            let Some(event) = self.events.pop_front() else { return };
+            self.route(at, event);
+        }
+    }
+
+    /// Routes an event of the jobs.
+    fn route(&mut self, at: At<'_>, event: Event) {
+        match event {
+            Event::Started(result) => self.started(at, result),
+            Event::ToManager(message) => self.outputs.push_back(Output::ToManager(message)),
+            Event::Answer { console, reply, is_last } => {
+                self.outputs.push_back(Output::Answer { console, reply, is_last });
+            }
+            Event::Registered { connection, result } => self.registered(connection, result),
+            Event::Reported { job, report } => {
+                if let Some(demand) = Demand::of(job, report, || at.kernel.random()) {
+                    self.serve(at, demand);
+                }
+            }
+            Event::Cancelled(job) => self.serve(at, Demand::Cancel(job)),
+            Event::ManagerEnded { job, end } => self.serve(at, Demand::ManagerEnded { job, end }),
+            Event::ManagerDied(job) => self.outputs.push_back(Output::LastReports(job)),
+        }
+    }
+
+    /// Handles a request of a manager here.
+    fn serve(&mut self, at: At<'_>, demand: Demand) {
+        match &mut self.part {
+            Part::Member(member) => member.serve(turn(&self.jobs, at), demand),
+            Part::Alone(alone) => {
+                let cpus = || at.kernel.cpus();
+                self.outputs.extend(alone.serve(at.now, self.jobs.name(), demand, cpus));
+            }
+        }
+    }
+
+    /// Handles a console's request about the ring.
+    fn ask(&mut self, at: At<'_>, console: usize, request: RingRequest) {
+        match &mut self.part {
+            Part::Member(member) => member.ask(turn(&self.jobs, at), console, request),
+            Part::Alone(_) => {
+                if matches!(request, RingRequest::Jobs) && self.jobs.user().is_none() {
+                    self.jobs.set_user(at.kernel.user());
+                }
+                self.outputs.extend(alone::answer(&self.jobs, console, request));
+            }
+        }
+    }
+
+    /// A manager registers. One of a job that was cancelled before is ordered to end.
+    fn registered(&mut self, connection: usize, result: Result<JobId, String>) {
+        let is_cancelled = |job: &JobId| {
+            let member = self.member();
+            self.jobs.has_branch(job) && member.is_some_and(|member| member.is_cancelled(job))
+        };
+        let cancelled = result.clone().ok().filter(is_cancelled);
+        self.outputs.push_back(Output::Registered { connection, result });
+        let kill = |job| Output::ToManager(ManagerMessage::new(job, ManagerOrder::Kill));
+        self.outputs.extend(cancelled.map(kill));
+    }
+
+    // ----- new jobs -----
+
+    /// Places a job, and starts it.
+    fn submit(&mut self, at: At<'_>, submitted: Submitted) -> Result<(), String> {
+        let Submitted { console, process, spec, spec_bytes, notice } = submitted;
+        let began_us = at.kernel.wall_us();
+        let first = Instance::from_bytes(at.kernel.random()?);
+        let plan = match &self.part {
+            Part::Member(member) => member.place(at.now, &spec, first),
+            Part::Alone(_) => placement::alone(self.jobs.name(), &spec, first, || at.kernel.cpus()),
+        };
+        let Plan { host_slices, mut notices, universe } = plan.map_err(|error| error.text())?;
+        let took_us = at.kernel.wall_us().saturating_sub(began_us);
+        let placement = Span { phase: Phase::Placement, rank: None, began_us, took_us };
+        notices.extend(notice.map(Notice::major));
+        let id = self.jobs.new_id(process)?;
+        let secrets = at.kernel.secrets()?;
+        let (launch, notice) = planned(id, &spec, (host_slices, universe), secrets);
+        notices.extend(notice);
+        let spans = spec.trace.then_some(placement).into_iter().collect();
+        let (alias, adopts) = (spec.alias, spec.adopted);
+        let given = Given { alias, spec_bytes, adopts, notices, spans };
+        self.begin(at.now, console, (launch, spec.trace), given)
+    }
+
+    /// Starts a job for a caller that has placed it. Otherwise the same as [`Input::Submitted`].
     ///
     /// # Errors
-    /// [`PlanError`]
-    pub fn place(&self, now: Time, spec: &JobSpec, first: Instance) -> Result<Plan, PlanError> {
-        let members = (self.ring(), self.facts.cpus);
-        if spec.adopted {
-            return placement::adopted_among(members, spec, first);
-        }
-        placement::among(members, &self.allocations.held(now), spec, first)
+    /// The list of its hosts is too long; a text for people.
+    pub fn start(&mut self, at: At<'_>, console: usize, launch: Launch) -> Result<(), String> {
+        self.begin(at.now, console, (launch, false), Given::default())?;
+        self.settle(at);
+        Ok(())
     }
 
-    /// Handles a console's request.
-    fn ask(&mut self, turn: Turn<'_>, console: usize, request: RingRequest) {
-        let (ring, wall_us) = (self.pump.machine(), turn.wall_us);
-        let effect = match request {
-            RingRequest::Slots(payload) => self.allocations.ask(ring, wall_us, console, &payload),
-            RingRequest::JobEvents { job, from } => {
-                self.followers.ask(turn.now, ring, console, job, from)
-            }
-            _ => self.consoles.ask(ring, wall_us, console, request),
-        };
-        self.route_all(turn, effect);
+    /// Starts a placed job. The flag: its root manager gets the timeline of the announcement.
+    fn begin(
+        &mut self,
+        now: Time,
+        console: usize,
+        (launch, trace): (Launch, bool),
+        given: Given,
+    ) -> Result<(), String> {
+        let announcement = Announcement::new(&launch, trace).map_err(|error| error.to_string())?;
+        self.starting = Some(Starting::Root { console, announcement });
+        self.jobs.handle(now, JobInput::StartRoot(Box::new(launch), given));
+        Ok(())
     }
 
-    /// Handles a request of a manager of this host.
-    fn serve(&mut self, turn: Turn<'_>, demand: Demand) {
-        match demand {
-            Demand::Name(request) => self.naming.request(request),
-            Demand::Meeting(request) => {
-                let effect = self.meetings.request(request);
-                self.route_all(turn, effect);
-            }
-            Demand::Spawn(spawn) => self.launches.spawn(spawn),
-            Demand::Cancel(job) => {
-                let effect = self.launches.cancel(job);
-                self.route(turn, effect);
-            }
-            Demand::ManagerEnded { job, end } => {
-                let effect = self.launches.manager_ended(job, end);
-                self.route_all(turn, effect);
-            }
-        }
-    }
-
-    /// Gives each waiting input to the ring, and routes all its outputs before the next input.
-    fn settle(&mut self, turn: Turn<'_>) {
-        while let Some(output) = self.pump.next(turn.now) {
-            self.take(turn, output);
-        }
-    }
-
-    /// Routes an output of the ring. Resulting inputs of the ring are queued.
-    fn take(&mut self, turn: Turn<'_>, output: RingOutput) {
-        let now = turn.now;
-        match output {
-            RingOutput::Connect(connect) => {
-                if self.stay.connects() {
-                    self.outputs.push_back(Output::Connect(connect));
+    /// Passes the result of a start to the part that waits for it.
+    fn started(&mut self, at: At<'_>, result: Result<(), String>) {
+        match (self.starting.take(), result) {
+            (Some(Starting::Root { console, announcement }), Ok(())) => {
+                if let (Part::Member(member), Some(announcement)) = (&mut self.part, announcement) {
+                    member.announce(turn(&self.jobs, at), announcement);
                 }
+                self.outputs.push_back(Output::HandOver(console));
             }
-            RingOutput::Abandon(token) => self.outputs.push_back(Output::Abandon(token)),
-            RingOutput::Send(link, message) => self.outputs.push_back(Output::Send(link, message)),
-            RingOutput::Close(link) => self.outputs.push_back(Output::Close(link)),
-            RingOutput::Deliver { id, payload, hops, sender } => {
-                if let Some(answer) = self.delivered(turn, id, &payload, hops, sender.as_ref()) {
-                    self.pump.post(RingInput::Answered(id, payload_of(&answer)));
-                }
+            (Some(Starting::Root { console, .. }), Err(problem)) => self.refuse(console, &problem),
+            (Some(Starting::Branch { order, job }), result) => {
+                self.started.push_back((order, job, result));
             }
-            RingOutput::Scattered { request, answers, missing, depth } => {
-                self.scattered(turn, Gathered { request, answers, missing, depth });
-            }
-            RingOutput::LapsHome { request, hops, names, took } => {
-                let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-                self.consoles.finish(request, ConsoleReply::LapsHome { hops, names, took_us });
-            }
-            RingOutput::LapLost { request, home } => {
-                self.consoles.finish(request, ConsoleReply::LapLost { home });
-            }
-            RingOutput::Refused(request) => self.refused(turn, request),
-            RingOutput::Event(event) => self.happened(turn, &event),
-            RingOutput::Published { request, result } => {
-                let effects = self.naming.published(request, result);
-                self.route_all(turn, effects);
-            }
-            RingOutput::Unpublished { request, found } => {
-                let effect = self.naming.unpublished(request, found);
-                self.route_all(turn, effect);
-            }
-            RingOutput::NameLost { name, job, to } => {
-                let order = ManagerOrder::NameLost { name, to: Some(to) };
-                self.outputs.push_back(Output::ToManager(ManagerMessage::new(job, order)));
-            }
-            RingOutput::Over => self.end(now),
+            (None, _) => {}
         }
     }
 
-    pub(crate) fn route_all(&mut self, turn: Turn<'_>, effects: impl IntoIterator<Item = Effect>) {
-        effects.into_iter().for_each(|effect| self.route(turn, effect));
+    /// Refuses the job of a console.
+    fn refuse(&mut self, console: usize, problem: &str) {
+        let line = mpd_jobtable::Line::warn(format!("job refused: {problem}"));
+        self.outputs.extend([Output::Log(line), alone::refused(console, problem)]);
     }
+}
 
-    /// Routes an effect to its owner, or to the process.
-    fn route(&mut self, turn: Turn<'_>, effect: Effect) {
-        match effect {
-            Effect::Post(input) => self.pump.post(input),
-            Effect::Answer(console, reply, last) => self.consoles.post(console, reply, last),
-            Effect::Report(message) => self.outputs.push_back(Output::ToManager(message)),
-            Effect::Log(line) => self.outputs.push_back(Output::Log(line)),
-            Effect::Perform(output) => self.outputs.push_back(output),
-            Effect::Leave(how) => self.stay.leave(turn.now, how),
-            Effect::End => self.end(turn.now),
-        }
-    }
-
-    pub(crate) fn log_all(&mut self, lines: impl IntoIterator<Item = Line>) {
-        self.outputs.extend(lines.into_iter().map(Output::Log));
-    }
-
-    /// Handles the end of one of our own scatters.
-    fn scattered(&mut self, turn: Turn<'_>, gathered: Gathered) {
-        let now = turn.now;
-        match Requester::of(gathered.request) {
-            Requester::Allocations => {
-                let effects = self.allocations.gathered(self.pump.machine(), gathered);
-                self.route_all(turn, effects);
-            }
-            Requester::Consoles => {
-                let effect = self.consoles.scattered(now, self.pump.machine(), gathered);
-                self.route_all(turn, effect);
-            }
-            Requester::Followers => {
-                let effect = self.followers.gathered(now, self.pump.machine(), &gathered);
-                self.route_all(turn, effect);
-            }
-            Requester::Launches => {
-                let mut effects = self.launches.announced(now, &gathered);
-                let at = (now, turn.wall_us);
-                effects.extend(self.launches.serve_spawns(at, self.pump.machine()));
-                self.route_all(turn, effects);
-            }
-            Requester::Meetings => {
-                let effect = self.meetings.gathered(self.pump.machine(), &gathered);
-                self.route_all(turn, effect);
-            }
-            // These owners need no answers.
-            Requester::Names | Requester::Stay => {}
-        }
-    }
-
-    /// The ring refuses a request of ours.
-    fn refused(&mut self, turn: Turn<'_>, request: RequestId) {
-        let problem = "too many requests are under way here; try again";
-        match Requester::of(request) {
-            Requester::Allocations => {
-                let effect = self.allocations.refused(request, problem);
-                self.route_all(turn, effect);
-            }
-            Requester::Consoles => {
-                let problem = problem.to_owned();
-                self.consoles.finish(request, ConsoleReply::Refused { problem });
-            }
-            Requester::Followers => self.followers.refused(turn.now, request),
-            Requester::Launches => {
-                let mut effects = self.launches.unannounced(turn.now, request, problem);
-                let at = (turn.now, turn.wall_us);
-                effects.extend(self.launches.serve_spawns(at, self.pump.machine()));
-                self.route_all(turn, effects);
-            }
-            Requester::Meetings => {
-                let effect = self.meetings.refused(request, problem);
-                self.route_all(turn, effect);
-            }
-            Requester::Names => {
-                let effect = self.naming.refused(request, problem);
-                self.route_all(turn, effect);
-            }
-            Requester::Stay => {}
-        }
-    }
-
-    /// Passes an event of the ring to the stay, the log, and the consoles that watch.
-    fn happened(&mut self, turn: Turn<'_>, event: &Event) {
-        self.stay.note(event);
-        self.consoles.count(event);
-        let (lines, is_for_watchers) = self.journal.happened(turn.now, event);
-        self.log_all(lines);
-        if is_for_watchers {
-            self.consoles.send_to_watchers(self.pump.machine(), turn.wall_us, event);
-        }
-    }
-
-    /// Leaves the ring: this daemon is no longer a member.
-    fn end(&mut self, now: Time) {
-        if self.stay.is_for_good() {
-            for effect in self.allocations.end() {
-                match effect {
-                    Effect::Answer(console, reply, last) => {
-                        self.consoles.post(console, reply, last)
-                    }
-                    Effect::Perform(output) => self.outputs.push_back(output),
-                    Effect::Post(_)
-                    | Effect::Report(_)
-                    | Effect::Log(_)
-                    | Effect::Leave(_)
-                    | Effect::End => {}
-                }
-            }
-        }
-        self.consoles.answer_rest();
-        self.outputs.push_back(Output::CloseAll);
-        self.stay.end(now);
-    }
+/// What a member gets for a call.
+fn turn<'a>(jobs: &'a JobTable, at: At<'_>) -> Turn<'a> {
+    Turn { now: at.now, wall_us: at.kernel.wall_us(), jobs }
 }

@@ -11,13 +11,13 @@ use mpd_wire::message::{
 
 use crate::draining::BY_ROOT;
 use crate::effect::Farewell;
-use crate::node::{Node, Turn};
-use crate::output::Output;
+use crate::member::{Member, Step, Turn};
+use crate::output::{Output, RingAction};
 use crate::request::{payload_of, read_payload};
 use crate::roots;
 use crate::{launch, names};
 
-impl Node {
+impl Member {
     /// Carries out an order that arrived by scatter. Returns the answer; `None`: it follows.
     pub(crate) fn delivered(
         &mut self,
@@ -65,13 +65,13 @@ impl Node {
                 Some(answer)
             }
             RingOrder::Load => {
-                self.outputs.push_back(Output::Measure { order: id, page: None });
+                self.act(RingAction::Measure { order: id, page: None });
                 None
             }
             RingOrder::Top { page } => {
                 // The managers count output for the next request.
-                self.outputs.extend((page == 0).then_some(Output::CountOutput));
-                self.outputs.push_back(Output::Measure { order: id, page: Some(page) });
+                self.steps.extend((page == 0).then_some(Step::CountOutput));
+                self.act(RingAction::Measure { order: id, page: Some(page) });
                 None
             }
             RingOrder::Launch(launch) => self.launch(id, launch),
@@ -84,7 +84,7 @@ impl Node {
         let origin = sender.map_or_else(|| self.ring().name(), |sender| &sender.origin);
         match self.meetings.carry_out(turn.jobs, origin, order) {
             Ok((answer, manager_message)) => {
-                self.outputs.extend(manager_message.map(Output::ToManager));
+                manager_message.into_iter().for_each(|message| self.report(message));
                 answer
             }
             Err(why) => {
@@ -215,13 +215,14 @@ impl Node {
             return Some(OrderAnswer::Done);
         };
         let launch = Box::new(launch);
-        self.outputs.push_back(Output::StartManager { order, launch, tree_index });
+        self.steps.push_back(Step::Start { order, launch, tree_index });
         None
     }
 
     /// Answers the order that launches a job.
     pub(crate) fn manager_started(
         &mut self,
+        turn: Turn<'_>,
         order: ScatterId,
         job: &JobId,
         result: Result<(), String>,
@@ -234,6 +235,7 @@ impl Node {
             }
         };
         self.answer(order, &answer);
+        self.settle(turn);
     }
 
     fn answer(&mut self, order: ScatterId, answer: &OrderAnswer) {
@@ -241,6 +243,6 @@ impl Node {
     }
 
     fn report(&mut self, message: ManagerMessage) {
-        self.outputs.push_back(Output::ToManager(message));
+        self.perform(Output::ToManager(message));
     }
 }

@@ -1,10 +1,10 @@
 //! What the process does for the node.
 
 use mpd_alloc::data::{AllocRequest, Strings};
-use mpd_jobtable::{Line, ManagerMessage};
+use mpd_jobtable::{Action, Line, ManagerMessage, Question};
 use mpd_ring::{Connect, LinkId, Token};
-use mpd_wire::message::{ConsoleReply, Launch, RingMessage, ScatterId};
-use mpd_wire::{Address, DaemonName};
+use mpd_wire::message::{ConsoleReply, RingMessage, ScatterId};
+use mpd_wire::{Address, DaemonName, JobId};
 
 /// A run of the hook of a site's scheduler. No number is used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,25 +13,19 @@ pub struct HookId(pub u64);
 /// An action of the process.
 #[derive(Debug)]
 pub enum Output {
-    /// Connect to a daemon. The answer is [`mpd_ring::Input::LinkUp`] or [`mpd_ring::Input::ConnectFailed`].
-    Connect(Connect),
-    /// End an attempt to connect. No answer follows.
-    Abandon(Token),
-    Send(LinkId, RingMessage),
-    /// Close a link after its last message. No answer follows.
-    Close(LinkId),
-    /// Close all links, and begin no more attempts.
-    CloseAll,
-    /// Measure the time to a daemon for a console. The answer is [`crate::Input::Pinged`].
-    Ping {
-        console: usize,
-        /// The member that must answer; `None`: any daemon of the ring.
-        name: Option<DaemonName>,
-        /// The addresses of the member, or the one that the user gave.
-        addresses: Vec<Address>,
-        /// The target as the user gave it, for [`crate::not_pingable`].
-        target: String,
-    },
+    // Jobs.
+    /// Answer this now, with `mpd_jobtable::Input::Answer`. It is the last output of a call.
+    Ask(Question),
+    /// Do this for the jobs of this host.
+    Perform(Action),
+    /// The manager of this job is dead. Give its last reports, and then `mpd_jobtable::Input::ManagerGone`.
+    LastReports(JobId),
+    /// The answer to `mpd_jobtable::Input::Registers`: the job of the manager, or a text for people.
+    Registered { connection: usize, result: Result<JobId, String> },
+    /// The job of this console has started: its root manager has the connection now.
+    HandOver(usize),
+
+    // Consoles and managers.
     /// Answer a console. If it is gone or does not read: [`crate::Input::ConsoleGone`].
     Answer {
         console: usize,
@@ -42,27 +36,45 @@ pub enum Output {
     },
     /// Send a message to a manager here.
     ToManager(ManagerMessage),
-    /// Start the manager of a host slice. The answer is [`crate::Input::ManagerStarted`].
-    StartManager {
-        /// The order that asks for it.
-        order: ScatterId,
-        /// The job.
-        launch: Box<Launch>,
-        /// The position of the host slice in the tree of the job.
-        tree_index: usize,
+
+    /// Do this for the ring.
+    Ring(RingAction),
+    /// Write a line of the log.
+    Log(Line),
+}
+
+/// An action for the ring.
+#[derive(Debug)]
+pub enum RingAction {
+    /// Connect to a daemon. The answer is [`mpd_ring::Input::LinkUp`] or [`mpd_ring::Input::ConnectFailed`].
+    Connect(Connect),
+    /// End an attempt to connect. No answer follows.
+    Abandon(Token),
+    Send(LinkId, RingMessage),
+    /// Close a link after its last message. No answer follows.
+    Close(LinkId),
+    /// Close all links, and begin no more attempts.
+    CloseAll,
+    /// Measure the time to a daemon for a console. The answer is [`crate::RingEvent::Pinged`].
+    Ping {
+        console: usize,
+        /// The member that must answer; `None`: any daemon of the ring.
+        name: Option<DaemonName>,
+        /// The addresses of the member, or the one that the user gave.
+        addresses: Vec<Address>,
+        /// The target as the user gave it, for [`crate::not_pingable`].
+        target: String,
     },
-    /// Have the managers here count output, for the next [`Output::Measure`].
-    CountOutput,
     /// Measure how much of this host is used. With a page, also measure how much the ranks of the page use. The answer
-    /// is [`crate::Input::Measured`].
+    /// is [`crate::RingEvent::Measured`].
     Measure {
         /// The order that asks for it.
         order: ScatterId,
         page: Option<u32>,
     },
-    /// Start the helper that starts a lost member again. [`crate::Input::HelperEnded`] follows, also if it cannot start.
+    /// Start the helper that starts a lost member again. [`crate::RingEvent::HelperEnded`] follows, also if it cannot start.
     StartHelper(DaemonName),
-    /// Start the scheduler's hook. [`crate::Input::HookEnded`] follows.
+    /// Start the scheduler's hook. [`crate::RingEvent::HookEnded`] follows.
     StartHook {
         /// The number of the run.
         hook: HookId,
@@ -71,7 +83,7 @@ pub enum Output {
         /// The user's strings that it sees.
         strings: Strings,
     },
-    /// Kill the processes of a hook. [`crate::Input::HookEnded`] follows.
+    /// Kill the processes of a hook. [`crate::RingEvent::HookEnded`] follows.
     KillHook(HookId),
     /// Replace the record of the ring with these bytes.
     SaveRing(Vec<u8>),
@@ -84,6 +96,4 @@ pub enum Output {
     SaveSlots(Vec<u8>),
     /// Remove the record of the slots: they are lost.
     ForgetSlots,
-    /// Write a line of the log.
-    Log(Line),
 }

@@ -18,18 +18,18 @@ const ROOM_FOR_REST: usize = 4096;
 
 /// Where the ranks of a job run, and lines for its user.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The hosts with their ranks and managers.
-    pub host_slices: HostSlices,
+    pub(crate) host_slices: HostSlices,
     /// Lines for the user.
-    pub notices: Vec<Notice>,
+    pub(crate) notices: Vec<Notice>,
     /// See [`mpd_wire::message::StartJob::universe`].
-    pub universe: Option<u32>,
+    pub(crate) universe: Option<u32>,
 }
 
 /// The ranks of a job cannot be placed.
 #[derive(Debug, thiserror::Error)]
-pub enum PlanError {
+pub(crate) enum PlanError {
     /// This daemon has no valid name.
     #[error("the name of this daemon")]
     Name(#[source] InvalidWord),
@@ -44,7 +44,21 @@ pub enum PlanError {
     Alone(#[source] Box<Self>),
 }
 
-/// Places every rank of a job on the live members of the ring. `held`: the slots of each host that allocations hold.
+impl PlanError {
+    /// The problem with its causes, for people.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        text
+    }
+}
+
+/// Places every rank of a job on the live members of the ring, and one that is a process already on this host. `held`: the
+/// slots of each host that allocations hold.
 pub(crate) fn among(
     (ring, cpus): (&Ring, u32),
     held: &BTreeMap<DaemonName, u32>,
@@ -52,6 +66,11 @@ pub(crate) fn among(
     first: Instance,
 ) -> Result<Plan, PlanError> {
     let mut candidates = candidates(ring, cpus);
+    if spec.adopted {
+        let name = ring.name().clone();
+        let own = candidates.into_iter().find(|candidate| candidate.member == name);
+        return adopted(name, own, spec, first);
+    }
     if !held.is_empty() {
         for candidate in &mut candidates {
             candidate.held = held.get(&candidate.member).copied().unwrap_or(0);
@@ -60,27 +79,7 @@ pub(crate) fn among(
     plan(spec, &candidates, ring.name(), first)
 }
 
-/// Places the one rank of a job that is already a process of this host, whose daemon has this name and is in no ring. Its
-/// manager gets the instance `first`.
-///
-/// # Errors
-/// [`PlanError`]
-pub fn adopted_alone(name: &str, spec: &JobSpec, first: Instance) -> Result<Plan, PlanError> {
-    let name = DaemonName::new(name).map_err(PlanError::Name)?;
-    adopted(name, None, spec, first)
-}
-
-/// The same for a daemon of the ring.
-pub(crate) fn adopted_among(
-    (ring, cpus): (&Ring, u32),
-    spec: &JobSpec,
-    first: Instance,
-) -> Result<Plan, PlanError> {
-    let name = ring.name().clone();
-    let own = candidates(ring, cpus).into_iter().find(|candidate| candidate.member == name);
-    adopted(name, own, spec, first)
-}
-
+/// Places the one rank of a job that is already a process of this host.
 fn adopted(
     name: DaemonName,
     own: Option<Candidate>,
@@ -98,16 +97,16 @@ fn adopted(
 
 /// Places every rank on the host of this daemon, which has no ring. Managers get instances from `first` on. `cpus` counts
 /// the CPUs of this host.
-///
-/// # Errors
-/// [`PlanError`]
-pub fn alone(
+pub(crate) fn alone(
     name: &str,
     spec: &JobSpec,
     first: Instance,
     cpus: impl FnOnce() -> u32,
 ) -> Result<Plan, PlanError> {
     let name = DaemonName::new(name).map_err(PlanError::Name)?;
+    if spec.adopted {
+        return adopted(name, None, spec, first);
+    }
     // For one rank the number of CPUs matters for the size of the universe only, and it takes many system calls.
     let counts = spec.size() > 1 || spec.named_hosts().any(|host| host.slots.is_none());
     let ncpus = if counts { cpus() } else { 1 };

@@ -9,7 +9,7 @@ use mpd_wire::{JobId, RankSet};
 
 /// Why an order goes to no root manager here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoRoot {
+pub(crate) enum NoRoot {
     /// The job has no root manager here.
     Unknown,
     /// It cannot carry out the order; a text for people.
@@ -30,7 +30,7 @@ impl From<NoRoot> for OrderAnswer {
 ///
 /// # Errors
 /// [`NoRoot`]
-pub fn manager_messages(
+pub(crate) fn manager_messages(
     jobs: &JobTable,
     meant: &JobRef,
     order: &JobOrder,
@@ -51,12 +51,12 @@ pub fn manager_messages(
 }
 
 /// The line of the log for an order that goes to the root manager of `job`.
-pub fn by_request(job: &JobId, order: &JobOrder) -> Line {
+pub(crate) fn by_request(job: &JobId, order: &JobOrder) -> Line {
     Line::info(format!("job {job}: {order}, by request"))
 }
 
 /// A job here whose manager has not registered with this daemon yet may be the one that is meant.
-pub fn is_unregistered(job: &JobId) -> String {
+pub(crate) fn is_unregistered(job: &JobId) -> String {
     format!("the manager of job {job} is not connected to its new daemon yet; try again")
 }
 
@@ -110,7 +110,7 @@ fn cannot_receive(ranks: &RankSet, can: &RankSet, size: u32) -> Option<String> {
 }
 
 /// The reply to a console that names an unknown job.
-pub fn no_such_job(job: &JobRef) -> String {
+pub(crate) fn no_such_job(job: &JobRef) -> String {
     format!("no {job}; 'mpdlistjobs' lists them")
 }
 

@@ -12,7 +12,7 @@ const MISSING_PER_ORDER: usize = 256;
 
 /// A request of a root manager about processes that its ranks spawn.
 #[derive(Debug)]
-pub enum Spawn {
+pub(crate) enum Spawn {
     /// Place the processes.
     Place {
         /// The job of the ranks.
@@ -49,7 +49,7 @@ pub(crate) fn manager_messages_of_missing(
 }
 
 /// The messages to managers from the daemon `name`, which is in no ring. `cpus` counts the CPUs of this host.
-pub fn answers(name: &str, spawn: Spawn, cpus: impl FnOnce() -> u32) -> Vec<ManagerMessage> {
+pub(crate) fn answers(name: &str, spawn: Spawn, cpus: impl FnOnce() -> u32) -> Vec<ManagerMessage> {
     match spawn {
         Spawn::Place { job, request, placement, first } => {
             let outcome = placement::spawned_alone(name, &placement, first, cpus());

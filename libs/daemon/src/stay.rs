@@ -11,7 +11,7 @@ use mpd_wire::{Address, DaemonName, Standing};
 use crate::effect::{Effect, Farewell};
 use crate::keep::Keep;
 use crate::lease::{First, Lease};
-use crate::output::Output;
+use crate::output::RingAction;
 use crate::request::{Numbers, Requester, payload_of};
 use crate::saved::Saved;
 
@@ -248,11 +248,11 @@ impl Stay {
     }
 
     /// The record of the ring to write for the successor.
-    pub(crate) fn save(&mut self, now: Time, ring: &Ring) -> Option<Output> {
+    pub(crate) fn save(&mut self, now: Time, ring: &Ring) -> Option<RingAction> {
         if !self.is_saved() {
             return None;
         }
-        self.saved.turn(now, ring).map(Output::SaveRing)
+        self.saved.turn(now, ring).map(RingAction::SaveRing)
     }
 
     /// Leaves, if it is time.
@@ -264,10 +264,10 @@ impl Stay {
         let record = match how {
             Farewell::Depart | Farewell::WithAll => {
                 self.saved.forget();
-                Some(Output::ForgetRing { key: how == Farewell::WithAll })
+                Some(RingAction::ForgetRing { key: how == Farewell::WithAll })
             }
             Farewell::Signal | Farewell::WithoutNotice if self.entered => {
-                self.saved.take(now, ring).map(Output::SaveRing)
+                self.saved.take(now, ring).map(RingAction::SaveRing)
             }
             Farewell::Signal | Farewell::WithoutNotice => None,
         };

@@ -24,7 +24,7 @@ use crate::effect::{Effect, Farewell};
 use crate::launch::{Announcement, Launches};
 use crate::local_names::NameRequest;
 use crate::names::Naming;
-use crate::output::Output;
+use crate::output::RingAction;
 use crate::request::{Gathered, payload_of, read_payload};
 use crate::saved::Saved;
 use crate::stay::{Entrance, Stay};
@@ -428,7 +428,7 @@ fn a_departing_daemon_still_connects_to_others_and_one_that_leaves_with_all_does
         stay.leave(NOW, how);
         assert_eq!(stay.connects(), connects, "{how:?}");
         let effects = stay.review_leaving(NOW, &ring());
-        let [Effect::Perform(Output::ForgetRing { key }), leave] = &effects[..] else {
+        let [Effect::Perform(RingAction::ForgetRing { key }), leave] = &effects[..] else {
             panic!("{effects:?}")
         };
         assert_eq!(*key, !connects, "the key goes with the whole ring");

@@ -6,7 +6,7 @@ use mpd_ring::Ring;
 use mpd_wire::message::{ConsoleReply, MemberView, RingView};
 use mpd_wire::{Address, DaemonName, MAX_MEMBERS, Record, Standing};
 
-use crate::output::Output;
+use crate::output::RingAction;
 
 /// Most members in a view. Dead and departed members beyond it are left out.
 const MAX_VIEWED: usize = MAX_MEMBERS;
@@ -65,13 +65,13 @@ fn member(ring: &Ring, record: &Record) -> MemberView {
 }
 
 /// The ping of `target`, a member or an address.
-pub(crate) fn ping(ring: &Ring, console: usize, target: String) -> Output {
+pub(crate) fn ping(ring: &Ring, console: usize, target: String) -> RingAction {
     let member = DaemonName::new(&target).ok().and_then(|name| ring.record(&name));
     let (name, addresses) = match member {
         Some(record) => (Some(record.name.clone()), record.addresses.clone()),
         None => (None, Address::new(&target).into_iter().collect()),
     };
-    Output::Ping { console, name, addresses, target }
+    RingAction::Ping { console, name, addresses, target }
 }
 
 /// Why there is no ping of `target`: none of its addresses is numeric.

@@ -17,7 +17,7 @@ use crate::errand::{Asked, Errand};
 use crate::input::RecordState;
 use crate::job::{Job, Part};
 use crate::line::Line;
-use crate::output::{Event, Output, Question};
+use crate::output::{Action, Event, Question};
 use crate::table::JobTable;
 use crate::top::Written;
 
@@ -33,7 +33,7 @@ impl JobTable {
         }
         if self.waiting.is_fork_server(pid) {
             self.waiting.lose_fork_server(now);
-            self.perform(Output::DropForkServer);
+            self.perform(Action::DropForkServer);
             return self.log(Line::warn(format!("the fork server {pid} has died")));
         }
         if self.waiting.lose(pid, now) {
@@ -74,11 +74,11 @@ impl JobTable {
             return self.forget(id);
         };
         if let Some(job) = self.jobs.remove(id) {
-            self.perform(Output::RemoveRecord(id.clone()));
+            self.perform(Action::RemoveRecord(id.clone()));
             job.record
                 .cgroup
                 .into_iter()
-                .for_each(|group| self.perform(Output::RemoveGroup(group)));
+                .for_each(|group| self.perform(Action::RemoveGroup(group)));
         }
         self.start_branch(launch, tree_index, true);
     }
@@ -96,7 +96,7 @@ impl JobTable {
     fn forget(&mut self, id: &JobId) {
         let Some(job) = self.jobs.remove(id) else { return };
         if job.ended {
-            return self.perform(Output::RemoveRecord(id.clone()));
+            return self.perform(Action::RemoveRecord(id.clone()));
         }
         self.log(Line::warn(format!("job {id}: its manager died; removing what it left")));
         // A manager of an earlier daemon that never registered may have died long ago.
@@ -133,7 +133,7 @@ impl JobTable {
                 "job {job}: its manager {pid} {state}; it is killed, and the job gets a new one"
             );
             self.log(Line::warn(text));
-            self.perform(Output::Kill(pid));
+            self.perform(Action::Kill(pid));
         }
         self.agenda.follow([Errand::LookAtSilent]);
     }
@@ -180,11 +180,11 @@ impl JobTable {
             self.children.try_later(now);
         } else {
             self.children.end_kill();
-            immune.iter().for_each(|pid| self.perform(Output::LeftBehind(*pid)));
+            immune.iter().for_each(|pid| self.perform(Action::LeftBehind(*pid)));
         }
         if self.waiting.is_copying() {
             // The daemon may have killed one of them as an orphan. The others end when their connections are closed.
-            self.perform(Output::GiveUpCopies);
+            self.perform(Action::GiveUpCopies);
         }
     }
 
@@ -195,7 +195,7 @@ impl JobTable {
         let tired = self.waiting.rest(now, !self.jobs.is_empty());
         if !tired.is_empty() {
             tired.into_iter().for_each(|pid| self.children.let_end(pid));
-            self.perform(Output::EndWaiting);
+            self.perform(Action::EndWaiting);
         }
         match (self.waiting.is_due(now), self.waiting.has_fork_server()) {
             (false, _) => {}
@@ -214,7 +214,15 @@ impl JobTable {
         let guard = |job: &Job| Some((job.record.cgroup.clone()?, job.manager?));
         let all: Vec<_> = self.jobs.values().filter_map(guard).collect();
         for (group, manager) in all {
-            self.perform(Output::Guard { group, manager });
+            self.perform(Action::Guard { group, manager });
+        }
+    }
+
+    /// The fork server has made these managers in waiting, or has not.
+    pub(crate) fn copied(&mut self, now: Time, copies: Vec<Result<Pid, String>>) {
+        for copy in copies {
+            self.waiting.copied(copy.as_ref().ok().copied());
+            self.note_failure(now, copy.err());
         }
     }
 
@@ -282,7 +290,7 @@ impl JobTable {
             RecordState::Held => {}
             RecordState::Gone => {
                 self.jobs.remove(&job);
-                self.perform(Output::CloseRecord(job));
+                self.perform(Action::CloseRecord(job));
             }
             RecordState::Free => self.forget(&job),
         }

@@ -15,6 +15,14 @@ use crate::input::Given;
 /// A step to be done.
 #[derive(Debug)]
 pub(crate) enum Errand {
+    /// Ask for the copies that the fork server has made, if some were requested.
+    Collect,
+    /// Start the root manager of a job.
+    Start(Starting),
+    /// Start the manager with this tree index, unless it runs already.
+    StartBranch(Box<Launch>, usize),
+    /// A child was reaped.
+    Bury(Pid, Option<ManagerEnd>),
     /// End the managers in waiting, or request one, if it is time.
     Replace,
     LookAtSilent,
@@ -38,6 +46,7 @@ pub(crate) enum Asked {
     HandOver(Box<Starting>, bool),
     ForkServer,
     Copy,
+    Copies,
     /// Whether the manager of this job is stopped.
     Stopped(JobId),
     /// Why the manager of this job died.

@@ -43,8 +43,6 @@ pub enum Input {
         /// Whether it has not read its whole job, so it has started nothing.
         is_unread: bool,
     },
-    /// The fork server has made this manager in waiting, or the reason why it made none.
-    Copied(Result<Pid, String>),
     /// Have the managers count their output.
     CountOutput,
 
@@ -87,6 +85,7 @@ pub enum Answer {
     /// The process that has it now; else a text for people.
     Started(Result<Pid, String>),
     Pids(Vec<Pid>),
+    Copies(Vec<Result<Pid, String>>),
     Record(RecordState),
 }
 

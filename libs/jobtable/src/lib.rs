@@ -5,8 +5,7 @@
 //! removed. It has what managers report, for the node of the daemon and for consoles. The daemon performs each [`Output`]
 //! in its order. It answers each [`Question`] before it gives the table anything else.
 //!
-//! **Users.** The daemon (`mpd/src/daemon/jobs/`), the node of the daemon (`mpd-daemon`), which reads the table, and the
-//! simulator of daemons.
+//! **Users.** The node of the daemon (`mpd-daemon`), which owns the table.
 //!
 //! **Must not know.** System calls, `/proc`, descriptors, clocks; the ring, except for the most bytes of an answer.
 //!
@@ -21,8 +20,9 @@
 //!
 //! The order of outputs and questions is the order of system calls:
 //!
-//! 1. A start makes the control group, then the record, and then gives both to a manager. A manager in waiting that died
-//!    is passed over. A start that fails removes the record, and then the group.
+//! 1. A start takes the managers in waiting that the fork server has made meanwhile. It makes the control group, then the
+//!    record, and then gives both to a manager. A manager in waiting that died is passed over. A start that fails removes
+//!    the record, and then the group.
 //! 2. A turn makes a manager in waiting, looks at silent managers, kills orphans, and last looks for managers of an
 //!    earlier daemon. So a helper that the last step starts is known before the next turn kills children.
 //! 3. The last reports of a dead manager are read before its job is forgotten. The helper starts before the table takes
@@ -69,7 +69,7 @@ pub use children::DeadManager;
 pub use input::{Answer, Given, Input, RecordState};
 pub use line::{Level, Line};
 pub use manager_message::ManagerMessage;
-pub use output::{Event, Output, Question};
+pub use output::{Action, Event, Output, Question};
 pub use queries::{Marked, Root};
 pub use start::{Secrets, planned};
 pub use table::{Beginning, JobTable};

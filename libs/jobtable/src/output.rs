@@ -11,7 +11,7 @@ use crate::children::DeadManager;
 use crate::line::Line;
 use crate::manager_message::ManagerMessage;
 
-/// An action of the owner.
+/// What follows from a call.
 #[derive(Debug)]
 pub enum Output {
     /// Answer this now, with [`Input::Answer`](crate::Input::Answer). It is the last output of a call.
@@ -20,7 +20,12 @@ pub enum Output {
     Event(Event),
     /// Write a line of the log.
     Log(Line),
+    Perform(Action),
+}
 
+/// An action of the owner.
+#[derive(Debug)]
+pub enum Action {
     // Records and control groups.
     /// Remove the record of this job, and close its file.
     RemoveRecord(JobId),
@@ -40,8 +45,7 @@ pub enum Output {
     // The fork server.
     /// Have the fork server guard the control group of the job with this manager.
     Guard { group: String, manager: Pid },
-    /// Close the connections to the copies that were requested. [`Input::Copied`](crate::Input::Copied) still follows for
-    /// each.
+    /// Close the connections to the copies that were requested. The fork server still answers for each.
     GiveUpCopies,
     /// The fork server is dead, with all copies that were requested.
     DropForkServer,
@@ -86,9 +90,11 @@ pub enum Question {
     // Managers.
     /// Start the fork server. With `Answer::Started`.
     StartForkServer,
-    /// Request a manager in waiting of the fork server. With `Answer::Done`, and later
-    /// [`Input::Copied`](crate::Input::Copied).
+    /// Request a manager in waiting of the fork server. With `Answer::Done`.
     RequestCopy,
+    /// The managers in waiting that the fork server has made since the last question, or why it made none. With
+    /// `Answer::Copies`.
+    Copies,
     /// Is this process stopped? With `Answer::Is`.
     IsStopped(Pid),
     /// Has the kernel killed this child, the last one that was reaped, because memory ran out? With `Answer::Is`.

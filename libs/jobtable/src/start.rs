@@ -12,7 +12,7 @@ use crate::errand::{Asked, Starting};
 use crate::input::Given;
 use crate::job::{Job, Part};
 use crate::line::Line;
-use crate::output::{Event, Output, Question};
+use crate::output::{Action, Event, Question};
 use crate::table::JobTable;
 
 /// The random bits of a job.
@@ -163,9 +163,9 @@ impl JobTable {
     }
 
     pub(crate) fn fail_start(&mut self, starting: Starting, problem: String) {
-        self.perform(Output::RemoveRecord(starting.launch.job.clone()));
+        self.perform(Action::RemoveRecord(starting.launch.job.clone()));
         if let Some(group) = starting.record.as_ref().and_then(|record| record.cgroup.clone()) {
-            self.perform(Output::RemoveGroup(group));
+            self.perform(Action::RemoveGroup(group));
         }
         self.refuse_start(&starting, problem);
     }

@@ -12,7 +12,7 @@ use crate::errand::{Asked, Errand, Starting};
 use crate::input::{Answer, Input};
 use crate::job::Job;
 use crate::line::Line;
-use crate::output::{Event, Output, Question};
+use crate::output::{Action, Event, Output, Question};
 use crate::silent::SilentManagers;
 use crate::states::States;
 use crate::waiting::WaitingManagers;
@@ -114,6 +114,7 @@ impl JobTable {
     pub fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         self.agenda.follow([
+            Errand::Collect,
             Errand::Replace,
             Errand::LookAtSilent,
             Errand::KillOrphans,
@@ -143,15 +144,13 @@ impl JobTable {
             // The caller has taken it.
             Input::Answer(_) => {}
             Input::StartRoot(launch, given) => {
-                self.start(Starting {
-                    launch,
-                    tree_index: 0,
-                    given,
-                    record: None,
-                    is_again: false,
-                });
+                let (record, is_again) = (None, false);
+                let starting = Starting { launch, tree_index: 0, given, record, is_again };
+                self.agenda.follow([Errand::Collect, Errand::Start(starting)]);
             }
-            Input::StartBranch(launch, tree_index) => self.start_branch(launch, tree_index, false),
+            Input::StartBranch(launch, tree_index) => {
+                self.agenda.follow([Errand::Collect, Errand::StartBranch(launch, tree_index)]);
+            }
             Input::Found(records) => self.adopt_records(now, records),
             Input::Terminate => self.terminate(),
             Input::OwnerGone(owner) => self.end_debuggers(owner),
@@ -162,13 +161,11 @@ impl JobTable {
                 self.tell(Event::Registered { connection, result });
             }
             Input::ManagerGone { job, is_unread } => self.manager_gone(now, &job, is_unread),
-            Input::Copied(result) => {
-                self.waiting.copied(result.as_ref().ok().copied());
-                self.note_failure(now, result.err());
-            }
             Input::CountOutput => self.count_output(),
             Input::Helper(pid) => self.children.add_helper(pid),
-            Input::ChildDied(pid, end) => self.child_died(now, pid, end),
+            Input::ChildDied(pid, end) => {
+                self.agenda.follow([Errand::Collect, Errand::Bury(pid, end)]);
+            }
             Input::StateAsked { console, job } => self.ask_state(console, &job),
             Input::ConsoleGone(console) => self.states.forget_console(console),
         }
@@ -177,7 +174,7 @@ impl JobTable {
     fn terminate(&mut self) {
         self.waiting.stop();
         let managers: Vec<Pid> = self.managers().collect();
-        managers.into_iter().for_each(|pid| self.perform(Output::Terminate(pid)));
+        managers.into_iter().for_each(|pid| self.perform(Action::Terminate(pid)));
     }
 
     /// The managers of all jobs.
@@ -190,6 +187,16 @@ impl JobTable {
     fn run(&mut self, now: Time) {
         while let Some(errand) = self.agenda.next_errand() {
             match errand {
+                Errand::Collect => {
+                    if self.waiting.is_copying() {
+                        self.ask(Question::Copies, Asked::Copies);
+                    }
+                }
+                Errand::Start(starting) => self.start(starting),
+                Errand::StartBranch(launch, tree_index) => {
+                    self.start_branch(launch, tree_index, false);
+                }
+                Errand::Bury(pid, end) => self.child_died(now, pid, end),
                 Errand::Replace => self.replace(now),
                 Errand::LookAtSilent => self.look_at_silent(now),
                 Errand::KillOrphans => {
@@ -211,19 +218,19 @@ impl JobTable {
     /// Asks a question. Errands continue when it is answered.
     pub(crate) fn ask(&mut self, question: Question, asked: Asked) {
         self.agenda.ask(asked);
-        self.perform(Output::Ask(question));
+        self.outputs.push_back(Output::Ask(question));
     }
 
-    pub(crate) fn perform(&mut self, output: Output) {
-        self.outputs.push_back(output);
+    pub(crate) fn perform(&mut self, action: Action) {
+        self.outputs.push_back(Output::Perform(action));
     }
 
     pub(crate) fn tell(&mut self, event: Event) {
-        self.perform(Output::Event(event));
+        self.outputs.push_back(Output::Event(event));
     }
 
     pub(crate) fn log(&mut self, line: Line) {
-        self.perform(Output::Log(line));
+        self.outputs.push_back(Output::Log(line));
     }
 
     fn take_answer(&mut self, now: Time, answer: Answer) {
@@ -254,6 +261,7 @@ impl JobTable {
                 self.note_failure(now, Some(problem));
             }
             (Some(Asked::Copy), Answer::Done(result)) => self.copy_requested(now, result),
+            (Some(Asked::Copies), Answer::Copies(copies)) => self.copied(now, copies),
             (Some(Asked::Stopped(job)), Answer::Is(is_stopped)) => {
                 self.judge_silent(now, &job, is_stopped);
             }

@@ -13,7 +13,7 @@ use mpd_wire::message::{
 use mpd_wire::{DaemonName, Instance, JobId, Pid, RankSet};
 
 use crate::{
-    Answer, Beginning, Event, Given, Input, JobTable, Marked, Output, Question, RecordState,
+    Action, Answer, Beginning, Event, Given, Input, JobTable, Marked, Output, Question, RecordState,
 };
 
 const KILLED: ManagerEnd = ManagerEnd::Signaled { signal: 9, core: false };
@@ -25,6 +25,8 @@ struct Host {
     last: i32,
     /// The answers to [`Question::HandOver`]; a new process if there is none.
     hand_overs: VecDeque<Result<Pid, String>>,
+    /// What the fork server has made.
+    copies: Vec<Result<Pid, String>>,
     /// The control group of each job that starts.
     group: Option<String>,
     /// The records of jobs of an earlier daemon.
@@ -65,6 +67,7 @@ impl Host {
             now: Time::ZERO,
             last: 100,
             hand_overs: VecDeque::new(),
+            copies: Vec::new(),
             group: None,
             records: BTreeMap::new(),
             children: BTreeSet::new(),
@@ -100,16 +103,30 @@ impl Host {
                 }
                 Output::Event(event) => self.events.push(event),
                 Output::Log(_) => {}
-                Output::RemoveRecord(job) => self.log.push(format!("remove the record of {job}")),
-                Output::CloseRecord(job) => self.log.push(format!("close the record of {job}")),
-                Output::RemoveGroup(path) => self.log.push(format!("remove {path}")),
-                Output::Kill(pid) => self.log.push(format!("kill {pid}")),
-                Output::Terminate(pid) => self.log.push(format!("terminate {pid}")),
-                Output::LeftBehind(pid) => self.log.push(format!("leave {pid}")),
-                Output::Guard { manager, .. } => self.log.push(format!("guard {manager}")),
-                Output::GiveUpCopies => self.log.push("give up copies".to_owned()),
-                Output::DropForkServer => self.log.push("drop the fork server".to_owned()),
-                Output::EndWaiting => self.log.push("end those in waiting".to_owned()),
+                Output::Perform(Action::RemoveRecord(job)) => {
+                    self.log.push(format!("remove the record of {job}"))
+                }
+                Output::Perform(Action::CloseRecord(job)) => {
+                    self.log.push(format!("close the record of {job}"))
+                }
+                Output::Perform(Action::RemoveGroup(path)) => {
+                    self.log.push(format!("remove {path}"))
+                }
+                Output::Perform(Action::Kill(pid)) => self.log.push(format!("kill {pid}")),
+                Output::Perform(Action::Terminate(pid)) => {
+                    self.log.push(format!("terminate {pid}"))
+                }
+                Output::Perform(Action::LeftBehind(pid)) => self.log.push(format!("leave {pid}")),
+                Output::Perform(Action::Guard { manager, .. }) => {
+                    self.log.push(format!("guard {manager}"))
+                }
+                Output::Perform(Action::GiveUpCopies) => self.log.push("give up copies".to_owned()),
+                Output::Perform(Action::DropForkServer) => {
+                    self.log.push("drop the fork server".to_owned())
+                }
+                Output::Perform(Action::EndWaiting) => {
+                    self.log.push("end those in waiting".to_owned());
+                }
             }
         }
     }
@@ -140,6 +157,7 @@ impl Host {
                 note("request a copy".to_owned());
                 Answer::Done(Ok(()))
             }
+            Question::Copies => Answer::Copies(std::mem::take(&mut self.copies)),
             Question::IsStopped(pid) => {
                 note(format!("look at {pid}"));
                 Answer::Is(self.is_stopped)
@@ -271,10 +289,10 @@ fn a_failed_start_leaves_neither_record_nor_group_nor_job() {
 
 #[test]
 fn a_manager_that_died_in_waiting_is_passed_over() {
-    let mut host = Host::new();
-    for pid in [61, 62] {
-        host.give(Input::Copied(Ok(Pid(pid))));
-    }
+    let mut host = Host::with(|beginning| Beginning { wanted: 2, ..beginning });
+    host.pass(100);
+    host.pass(0);
+    host.copies = vec![Ok(Pid(61)), Ok(Pid(62))];
     host.hand_overs.push_back(Err("its connection is closed".to_owned()));
     let done = host.start(&job("1@h2", 2), 0);
     assert_eq!(done[2..], ["give 1@h2 to Some(Pid(61))", "give 1@h2 to Some(Pid(62))"]);
@@ -312,7 +330,7 @@ fn a_manager_in_waiting_is_copied_from_a_fork_server_that_guards_the_groups_of_j
     host.start(&job("1@h2", 2), 0);
     let order = ["start the fork server", "request a copy", "guard 101"];
     assert_eq!(host.pass(100), order);
-    host.give(Input::Copied(Ok(Pid(61))));
+    host.copies.push(Ok(Pid(61)));
     assert!(host.start(&job("2@h2", 2), 0).contains(&"give 2@h2 to Some(Pid(61))".to_owned()));
     assert_eq!(host.give(Input::ChildDied(Pid(50), None)), ["drop the fork server"]);
     assert_eq!(host.pass(1000)[0], "start the fork server");
@@ -323,7 +341,7 @@ fn managers_in_waiting_of_an_idle_host_end_and_their_deaths_are_no_failures() {
     let patience = Some(Duration::from_secs(10));
     let mut host = Host::with(|beginning| Beginning { wanted: 1, patience, ..beginning });
     host.pass(100);
-    host.give(Input::Copied(Ok(Pid(61))));
+    host.copies.push(Ok(Pid(61)));
     assert!(host.pass(9_000).is_empty());
     assert_eq!(host.pass(900), ["end those in waiting"]);
     assert!(host.table.is_idle());

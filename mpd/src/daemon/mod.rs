@@ -1,28 +1,29 @@
 //! The daemon process: one loop over its Unix socket, its port, the connections to them, its children and signals.
 //!
-//! Each resource has one owner: [`peers`] has the connections of consoles and managers, [`jobs`] the jobs and the
-//! children, [`membership`] everything of the ring, over the links of [`net`]. Owners do not call each other. They
-//! return events, and this loop routes each event to one owner. A console, a manager or another daemon can close
-//! its own connection, never the daemon.
+//! The [`Node`] decides. Each resource has one owner: [`peers`] has the connections of consoles and managers, [`jobs`] the
+//! files and processes of jobs, [`membership`] everything of the ring, over the links of [`net`]. Owners do not call each
+//! other. They return events for the node, and this loop takes each output of the node to one owner. A console, a manager or
+//! another daemon can close its own connection, never the daemon.
 
 mod acceptor;
 mod agent;
 mod guests;
 mod jobs;
+mod kernel;
 mod lines;
 mod listening;
 mod membership;
 mod net;
 mod peers;
 mod ready;
-mod ringless;
 mod search;
 pub(crate) mod status;
 mod submission;
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,11 +31,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use mpd_daemon::{Announcement, Demand, Input, LocalNames, Plan};
+use mpd_daemon::{Input, Node, Output, RingEvent, Submitted};
 use mpd_io::adopt_inherited;
-use mpd_io::clock::{Clock, wall};
-use mpd_io::host::cpus;
-use mpd_io::host::random;
+use mpd_io::clock::Clock;
 use mpd_io::network::conn::Conn;
 use mpd_io::process::identity::number_of;
 use mpd_io::process::oom;
@@ -43,13 +42,10 @@ use mpd_io::process::priority;
 use mpd_io::process::signals::Signals;
 use mpd_io::process::tree;
 use mpd_io::ring::rundir::RunDir;
-use mpd_jobtable::{Beginning, Event as JobEvent, Input as JobInput, ManagerMessage};
+use mpd_jobtable::{Answer, Beginning, Input as JobInput, JobTable, ManagerMessage, Question};
 use mpd_sansio::Time;
-use mpd_wire::job::Notice;
-use mpd_wire::message::{
-    ConsoleReply, HostLimits, ManagerOrder, ManagerReport, MeetingAnswer, Phase, RingRequest, Span,
-};
-use mpd_wire::{Instance, JobId};
+use mpd_wire::Instance;
+use mpd_wire::message::{ConsoleReply, HostLimits};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -57,12 +53,13 @@ use crate::cli::Cli;
 use crate::daemon::acceptor::{Acceptor, PER_TURN};
 use crate::daemon::agent::Agent;
 use crate::daemon::guests::Guests;
-use crate::daemon::jobs::{Jobs, first_manager};
+use crate::daemon::jobs::{Jobs, Lent, first_manager};
+use crate::daemon::kernel::{at, own_user};
 use crate::daemon::listening::{Leftover, Listening};
 use crate::daemon::membership::{Membership, Turn};
 use crate::daemon::peers::{Event, Peers};
 use crate::daemon::ready::Ready;
-use crate::daemon::submission::Submission;
+use crate::daemon::submission::{Handed, Submission};
 use crate::limits;
 
 const LISTENER: Token = Token(0);
@@ -115,14 +112,20 @@ struct Daemon {
     /// The process whose end ends this daemon, if there is one.
     holder: Option<Pidfd>,
     peers: Peers,
+    node: Node,
     jobs: Jobs,
     /// `None` in a private ring of one.
     membership: Option<Membership>,
-    /// The published names in a private ring of one.
-    names: LocalNames,
+    /// What follows from outputs, for the node.
+    inbox: VecDeque<Event>,
+    /// The job that is submitted now, and its console.
+    submitted: Option<(usize, Handed)>,
+    /// In a turn: answers of the ring, each with the flag whether it is the last one. They are sent after it.
+    answers: VecDeque<(usize, ConsoleReply, bool)>,
+    /// Also messages to managers, and the connections that are passed with them.
+    messages: VecDeque<(ManagerMessage, Option<OwnedFd>)>,
     /// Signals may be waiting.
     signalled: bool,
-    ending: bool,
 }
 
 impl Daemon {
@@ -153,51 +156,67 @@ impl Daemon {
         tree::become_subreaper().context("cannot become a subreaper")?;
         limits::protect_memory()?;
         let poll = Poll::new().context("cannot make an event queue")?;
-        poll.registry().register(
-            &mut SourceFd(&signals.as_raw_fd()),
-            SIGNALS,
-            Interest::READABLE,
-        )?;
+        watch(&poll, signals.as_raw_fd(), SIGNALS)?;
         let entries = search::entries(cli, &mut signals)?;
         let clock = Clock::start();
         let kept = serving.is_some().then(|| rundir.clone());
         let instance = membership::new_instance()?;
         let inherited = inherited.into_iter().map(number_of).collect();
-        let of_jobs = begin_table(cli, &name, host, Instance::from_bytes(*instance.as_bytes()));
-        let of_jobs = Beginning { wanted: waiting, inherited, ..of_jobs };
-        let mut jobs = Jobs::new(of_jobs, kept, first, clock);
-        let mut peers = Peers::new(limits::descriptor_limit());
-        let mut membership = None;
-        if let Some(listening) = &serving {
-            let fd = listening.as_raw_fd();
-            poll.registry().register(&mut SourceFd(&fd), LISTENER, Interest::READABLE)?;
-            let ring = Membership::start(cli, (&name, instance), &rundir, entries, clock.now())?;
-            let fd = ring.port().as_raw_fd();
-            poll.registry().register(&mut SourceFd(&fd), PORT, Interest::READABLE)?;
-            membership = Some(ring);
-            jobs.adopt_records(clock.now());
-        }
-        let guests =
-            cli.owner.map(|owner| begin_private(cli, owner, &poll, &mut peers, clock.now()));
-        let guests = guests.transpose()?;
-        let holder = cli.held_by.map(|pid| hold(pid, &poll)).transpose()?;
-        std::env::set_current_dir("/")?;
-        let agent = begin_agent(cli, &poll, membership.as_ref())?;
-        Ok(Self {
+        let reserve = first.map(|(pid, conn)| (number_of(pid), conn));
+        let beginning = Beginning {
+            user: kept.is_some().then(own_user),
+            rundir: kept.as_ref().map(|rundir| rundir.path().display().to_string()),
+            wanted: waiting,
+            first: reserve.as_ref().map(|(pid, _)| *pid),
+            inherited,
+            ..begin_table(cli, &name, host, Instance::from_bytes(*instance.as_bytes()))
+        };
+        let table = JobTable::new(beginning, clock.now());
+        let jobs = Jobs::new(kept, reserve);
+        let begin = |listening: &Listening| {
+            watch(&poll, listening.as_raw_fd(), LISTENER)?;
+            let begun = Membership::start(cli, (&name, instance), &rundir, entries, clock.now())?;
+            watch(&poll, begun.1.port().as_raw_fd(), PORT)?;
+            anyhow::Ok(begun)
+        };
+        let (member, membership) = serving.as_ref().map(begin).transpose()?.unzip();
+        let node = Node::new(table, member);
+        let mut daemon = Self {
             poll,
             clock,
             signals,
             listening: serving,
-            guests,
-            agent,
-            holder,
-            peers,
+            guests: None,
+            agent: None,
+            holder: None,
+            peers: Peers::new(limits::descriptor_limit()),
+            node,
             jobs,
             membership,
-            names: LocalNames::default(),
+            inbox: VecDeque::new(),
+            submitted: None,
+            answers: VecDeque::new(),
+            messages: VecDeque::new(),
             signalled: false,
-            ending: false,
-        })
+        };
+        daemon.meet(cli)?;
+        Ok(daemon)
+    }
+
+    /// Takes over the jobs of an earlier daemon, and the connections with which this one was started.
+    fn meet(&mut self, cli: &Cli) -> Result<()> {
+        if self.listening.is_some() {
+            let records = self.jobs.read_records();
+            self.give(Event::of_jobs(JobInput::Found(records)));
+        }
+        if let Some(owner) = cli.owner {
+            self.guests =
+                Some(begin_private(cli, owner, &self.poll, &mut self.peers, self.clock.now())?);
+        }
+        self.holder = cli.held_by.map(|pid| hold(pid, &self.poll)).transpose()?;
+        std::env::set_current_dir("/")?;
+        self.agent = begin_agent(cli, &self.poll, &self.node)?;
+        Ok(())
     }
 
     fn serve(mut self, ready: &mut Ready) -> Result<ExitCode> {
@@ -208,8 +227,7 @@ impl Daemon {
             self.accept();
             self.serve_peers();
             self.look_for_silent();
-            self.jobs.turn(self.clock.now());
-            self.route_jobs(self.clock.now());
+            self.look_at_jobs();
             self.ring_turn(ready)?;
             self.send_to_managers();
             if self.is_over() {
@@ -235,14 +253,13 @@ impl Daemon {
     /// Ends the jobs here, and waits for the end of their managers.
     fn end_jobs(&mut self) {
         let deadline = self.clock.now() + LAST_JOBS;
-        self.jobs.give(self.clock.now(), JobInput::Terminate);
-        while !self.jobs.table().is_idle() && self.clock.now() < deadline {
-            let next = self.jobs.table().poll_timeout().map_or(deadline, |at| at.min(deadline));
+        self.give(Event::of_jobs(JobInput::Terminate));
+        while !self.node.jobs().is_idle() && self.clock.now() < deadline {
+            let next = self.node.jobs().poll_timeout().map_or(deadline, |at| at.min(deadline));
             self.signals.wait(self.clock.until(next));
             self.signalled = true;
             self.take_signals();
-            self.jobs.turn(self.clock.now());
-            self.route_jobs(self.clock.now());
+            self.look_at_jobs();
         }
     }
 
@@ -263,39 +280,39 @@ impl Daemon {
     }
 
     fn is_over(&self) -> bool {
-        match &self.membership {
-            Some(membership) => membership.is_over(self.clock.now()),
-            None => self.ending || !self.is_needed(),
-        }
+        let is_quiet = self.membership.as_ref().is_none_or(Membership::is_quiet);
+        self.node.is_over(self.clock.now(), is_quiet, self.is_needed())
     }
 
     /// Gives the ring its turn, and sends its answers to consoles.
     fn ring_turn(&mut self, ready: &mut Ready) -> Result<()> {
         let is_needed = self.is_needed();
-        let Some(membership) = &mut self.membership else { return Ok(()) };
-        let now = self.clock.now();
-        if let Some(agent) = &mut self.agent
-            && let Some(records) = agent.take_list(&membership.node().newcomer())
-        {
-            membership.handle(&self.jobs, now, Input::Introduced(records));
+        if self.membership.is_none() {
+            return Ok(());
         }
-        let turn = Turn { registry: self.poll.registry(), jobs: &mut self.jobs, now };
-        membership.turn(turn, is_needed);
-        while let Some((console, reply, last)) = membership.next_answer() {
+        if let (Some(agent), Some(ring)) = (&mut self.agent, self.node.ring())
+            && let Some(records) = agent.take_list(&ring.newcomer())
+        {
+            self.give(Event::of(Input::Ring(RingEvent::Introduced(records))));
+        }
+        let now = self.clock.now();
+        self.turn(now, is_needed);
+        while let Some((console, reply, last)) = self.answers.pop_front() {
             if !self.peers.answer(console, &reply, last, now) {
-                membership.handle(&self.jobs, now, Input::ConsoleGone(console));
+                self.give(Event::of(Input::ConsoleGone(console)));
             }
         }
-        for console in membership.node().full_consoles() {
+        for console in self.node.full_consoles() {
             if self.peers.has_read(console) {
-                membership.handle(&self.jobs, now, Input::ConsoleRead(console));
+                self.give(Event::of(Input::Ring(RingEvent::ConsoleRead(console))));
             }
         }
         let is_deserted = self.agent.as_ref().is_some_and(Agent::is_deserted);
-        if ready.is_deserted() || (is_deserted && !membership.node().has_entered()) {
+        if ready.is_deserted() || (is_deserted && !self.node.has_entered()) {
             bail!("the process that started this daemon ended before the daemon was in the ring");
         }
-        if membership.node().has_entered() {
+        let Some(membership) = &self.membership else { return Ok(()) };
+        if self.node.has_entered() {
             ready.entered(membership.port().number())?;
             if let Some(agent) = self.agent.take() {
                 let addresses = membership.port().addresses();
@@ -304,9 +321,56 @@ impl Daemon {
             // The reader of the pipe ends now, and with it a remote shell. So mpdboot must have the report before.
             ready.release();
         }
-        match membership.failure(now) {
+        match self.node.failure(now, membership.last_failure()) {
             Some(problem) => bail!("{problem}"),
             None => Ok(()),
+        }
+    }
+
+    /// Does everything that is due for the ring: reads the links, gives the node the time, writes the links.
+    fn turn(&mut self, now: Time, is_needed: bool) {
+        self.with_membership(now, |membership, turn| membership.collect(turn));
+        self.node.begin_turn(at(now), is_needed);
+        self.settle_turn(now);
+        self.with_membership(now, |membership, turn| membership.read(turn.registry, now));
+        self.settle_turn(now);
+        let has_data = self.membership.as_ref().is_some_and(Membership::has_work);
+        self.node.turn(at(now), has_data);
+        self.settle_turn(now);
+        if let Some(membership) = &mut self.membership {
+            let links = membership.take_job_links(self.poll.registry(), self.node.jobs());
+            self.messages.extend(links.into_iter().map(|(message, link)| (message, Some(link))));
+        }
+        self.node.end_turn(at(now));
+        self.settle_turn(now);
+        self.with_membership(now, |membership, _| membership.flush());
+    }
+
+    fn with_membership(&mut self, now: Time, act: impl FnOnce(&mut Membership, Turn<'_>)) {
+        if let Some(membership) = &mut self.membership {
+            let (registry, table) = (self.poll.registry(), self.node.jobs());
+            act(membership, Turn { registry, jobs: &mut self.jobs, table, now });
+        }
+    }
+
+    /// Performs all outputs of the node in a turn, and gives it what follows and the events of the links. Returns when none is left.
+    fn settle_turn(&mut self, now: Time) {
+        loop {
+            while let Some(output) = self.node.poll_turn(at(now)) {
+                match output {
+                    Output::Answer { console, reply, is_last } => {
+                        self.answers.push_back((console, reply, is_last));
+                    }
+                    Output::ToManager(message) => self.messages.push_back((message, None)),
+                    other => self.perform(other, now),
+                }
+            }
+            let event = self.inbox.pop_front().or_else(|| {
+                let membership = self.membership.as_mut()?;
+                membership.next(self.poll.registry(), now).map(Event::of)
+            });
+            let Some(event) = event else { return };
+            self.take(event, now);
         }
     }
 
@@ -316,24 +380,22 @@ impl Daemon {
             let (registry, now) = (self.poll.registry(), self.clock.now());
             if let Err(e) = self.peers.add_manager(registry, job.clone(), conn, now) {
                 log::error!("cannot watch the connection of the manager of job {job}: {e}");
-                self.give(JobInput::ManagerClosed(job), now);
+                self.give(Event::of_jobs(JobInput::ManagerClosed(job)));
             }
         }
         if let (Some(guests), false) = (&self.guests, self.peers.has_owner()) {
-            self.give(JobInput::OwnerGone(guests.owner()), self.clock.now());
+            self.give(Event::of_jobs(JobInput::OwnerGone(guests.owner())));
         }
-        self.route_jobs(self.clock.now());
-        let manager_messages =
-            std::iter::from_fn(|| self.membership.as_mut()?.next_manager_message());
-        manager_messages.for_each(|(message, link)| self.peers.send_with_link(message, link));
+        for (message, link) in std::mem::take(&mut self.messages) {
+            self.peers.send_to_manager(message, link);
+        }
     }
 
-    /// Whether a ring that ends by itself is in use: its mpirun is connected, or a console of a user's ring on a site, or a
-    /// job runs. `false` after a signal.
+    /// Whether a ring that ends by itself is in use.
     fn is_needed(&self) -> bool {
         let is_of_site = self.listening.as_ref().is_some_and(Listening::is_of_site);
         let has_console = is_of_site && self.peers.has_consoles();
-        !self.ending && (self.peers.has_owner() || has_console || !self.jobs.table().is_idle())
+        self.node.is_needed(self.peers.has_owner(), has_console)
     }
 
     fn wait(&self) -> Option<Duration> {
@@ -345,13 +407,14 @@ impl Daemon {
         if acceptors().any(Acceptor::has_work)
             || self.peers.has_work()
             || membership.is_some_and(Membership::has_work)
+            || self.node.has_work()
         {
             return Some(Duration::ZERO);
         }
         let resting = acceptors().any(Acceptor::is_resting);
         let deadlines = [
             self.peers.next_deadline(),
-            self.jobs.table().poll_timeout(),
+            self.node.next_deadline(),
             membership.and_then(Membership::next_deadline),
         ];
         deadlines
@@ -366,14 +429,12 @@ impl Daemon {
         if !std::mem::take(&mut self.signalled) {
             return;
         }
-        let now = self.clock.now();
         for signal in self.signals.pending() {
             if signal == libc::SIGCHLD {
-                self.reap(now);
+                self.reap();
             } else {
                 log::info!("ending on signal {signal}");
-                self.ending = true;
-                self.tell_node(Input::Signalled, now);
+                self.give(Event::of(Input::Signalled));
             }
         }
     }
@@ -382,218 +443,117 @@ impl Daemon {
     fn lose_holder(&mut self) {
         if self.holder.take().is_some() {
             log::info!("ending with the process that holds this daemon");
-            self.ending = true;
-            self.tell_node(Input::Signalled, self.clock.now());
+            self.give(Event::of(Input::Signalled));
         }
     }
 
-    /// Passes an event to the node, if this daemon is for a ring.
-    fn tell_node(&mut self, input: Input, now: Time) {
-        if let Some(membership) = &mut self.membership {
-            membership.handle(&self.jobs, now, input);
-        }
-    }
-
-    fn reap(&mut self, now: Time) {
-        while self.jobs.reap(now) {
-            self.route_jobs(now);
+    fn reap(&mut self) {
+        while let Some((pid, end)) = self.jobs.reap() {
+            self.give(Event::of_jobs(JobInput::ChildDied(pid, end)));
+            self.jobs.forget(pid);
         }
     }
 
     /// Reads what managers have sent that seem to be silent. This process may have been stopped meanwhile.
     fn look_for_silent(&mut self) {
-        let now = self.clock.now();
-        for job in self.jobs.table().silent(now) {
-            for event in self.peers.reports(&job) {
-                self.route(event, now);
-            }
+        for job in self.node.jobs().silent(self.clock.now()) {
+            self.peers.reports(&job).into_iter().for_each(|event| self.give(event));
         }
+    }
+
+    fn look_at_jobs(&mut self) {
+        let now = self.clock.now();
+        self.node.look_at_jobs(at(now));
+        self.settle(now);
     }
 
     /// Serves the connections that are ready.
     fn serve_peers(&mut self) {
+        self.peers.turn(self.clock.now()).into_iter().for_each(|event| self.give(event));
+    }
+
+    // ----- the node -----
+
+    /// Gives the node an event, and performs what follows at once.
+    fn give(&mut self, event: Event) {
         let now = self.clock.now();
-        for event in self.peers.turn(now) {
-            self.route(event, now);
-        }
+        self.take(event, now);
+        self.settle(now);
+        self.submitted = None;
     }
 
-    /// Routes an event of a connection to its owner.
-    fn route(&mut self, event: Event, now: Time) {
-        match event {
-            Event::Report { job, report } => self.give(JobInput::Reported { job, report }, now),
-            Event::ManagerClosed { job } => self.give(JobInput::ManagerClosed(job), now),
-            Event::Registers { manager, opening, pid } => {
-                let pid = mpd_wire::Pid(pid);
-                self.give(JobInput::Registers { connection: manager, opening, pid }, now);
+    /// Gives the node an event.
+    fn take(&mut self, event: Event, now: Time) {
+        let input = match event {
+            Event::Input(input) => *input,
+            Event::Submits { console, .. } if self.peers.console(console).is_none() => {
+                return log::warn!("job refused: the console is gone");
             }
-            Event::Status { console } => {
-                let reply = self.jobs.table().status(std::process::id());
-                self.peers.answer(console, &reply, true, now);
-            }
-            Event::Asks { console, request } => self.ask(console, request, now),
             Event::Submits { console, process, submission } => {
-                self.submit(console, process, &submission, now);
+                let Submission { spec, handed, notice } = *submission;
+                let spec_bytes = u32::try_from(handed.encoded.len()).unwrap_or(u32::MAX);
+                self.submitted = Some((console, handed));
+                let submitted = Submitted { console, process, spec, spec_bytes, notice };
+                Input::Submitted(Box::new(submitted))
             }
-            Event::Gone { console } => {
-                self.give(JobInput::ConsoleGone(console), now);
-                self.tell_node(Input::ConsoleGone(console), now);
+        };
+        self.node.handle(at(now), input);
+    }
+
+    /// Performs all outputs of the node that do not wait for a turn, and gives it what follows.
+    fn settle(&mut self, now: Time) {
+        loop {
+            while let Some(output) = self.node.poll_output() {
+                self.perform(output, now);
             }
+            let Some(event) = self.inbox.pop_front() else { return };
+            self.take(event, now);
         }
     }
 
-    /// Gives the table of jobs an input, and routes what follows.
-    fn give(&mut self, input: JobInput, now: Time) {
-        self.jobs.give(now, input);
-        self.route_jobs(now);
-    }
-
-    /// Routes the events of the table of jobs to their owners.
-    fn route_jobs(&mut self, now: Time) {
-        while let Some(event) = self.jobs.next_event() {
-            self.route_of_jobs(event, now);
-        }
-    }
-
-    fn route_of_jobs(&mut self, event: JobEvent, now: Time) {
-        match event {
-            // Its caller takes it.
-            JobEvent::Started(_) => {}
-            JobEvent::ToManager(message) => self.peers.send_to_manager(message),
-            JobEvent::Answer { console, reply, is_last } => {
+    fn perform(&mut self, output: Output, now: Time) {
+        match output {
+            Output::Ask(question) => {
+                let answer = self.answer(question);
+                self.inbox.push_front(Event::of_jobs(JobInput::Answer(answer)));
+            }
+            Output::Perform(action) => self.jobs.perform(action),
+            Output::LastReports(job) => {
+                let (events, is_unread) = self.peers.last_reports(&job);
+                self.inbox.extend(events);
+                self.inbox.push_back(Event::of_jobs(JobInput::ManagerGone { job, is_unread }));
+            }
+            Output::Registered { connection, result } => self.peers.registered(connection, result),
+            Output::HandOver(console) => self.peers.hand_over(self.poll.registry(), console),
+            Output::Answer { console, reply, is_last } => {
                 self.peers.answer(console, &reply, is_last, now);
             }
-            JobEvent::Registered { connection, result } => {
-                let cancelled = result.clone().ok().filter(|job| self.is_cancelled(job));
-                self.peers.registered(connection, result);
-                if let Some(job) = cancelled {
-                    self.peers.send_to_manager(ManagerMessage::new(job, ManagerOrder::Kill));
-                }
+            Output::ToManager(message) => self.peers.send_to_manager(message, None),
+            Output::Ring(action) => {
+                self.with_membership(now, |membership, turn| membership.perform(turn, action));
             }
-            JobEvent::Reported { job, report: ManagerReport::Events { events } } => {
-                self.tell_node(Input::Events { job, events }, now);
-            }
-            JobEvent::Reported { job, report } => {
-                let bytes = || random::bytes().map_err(|error| error.to_string());
-                if let Some(demand) = Demand::of(job, report, bytes) {
-                    self.serve_manager(demand, now);
-                }
-            }
-            JobEvent::Cancelled(job) => self.serve_manager(Demand::Cancel(job), now),
-            JobEvent::ManagerEnded { job, end } => {
-                self.serve_manager(Demand::ManagerEnded { job, end }, now);
-            }
-            JobEvent::ManagerDied(job) => {
-                let (events, is_unread) = self.peers.last_reports(&job);
-                for event in events {
-                    self.route(event, now);
-                }
-                self.give(JobInput::ManagerGone { job, is_unread }, now);
-            }
+            Output::Log(line) => lines::write(&line),
         }
     }
 
-    /// Whether the job was cancelled before its manager here registered.
-    fn is_cancelled(&self, job: &JobId) -> bool {
-        self.jobs.table().has_branch(job)
-            && self
-                .membership
-                .as_ref()
-                .is_some_and(|membership| membership.node().is_cancelled(job))
-    }
-
-    /// Routes a request of a manager to the membership, or answers it if there is no ring.
-    fn serve_manager(&mut self, demand: Demand, now: Time) {
-        if let Some(membership) = &mut self.membership {
-            return membership.handle(&self.jobs, now, Input::Demanded(demand));
-        }
-        match demand {
-            Demand::Name(request) => {
-                let (messages, lines) = self.names.serve(now, request);
-                lines::write_all(lines);
-                self.report_all(messages);
+    /// Answers a question of the table of jobs. A root manager gets what its console has passed.
+    fn answer(&mut self, question: Question) -> Answer {
+        let lent = self.submitted.as_ref().map(|(console, handed)| {
+            let passed = handed.outputs.iter().chain(handed.adopted.iter().flatten());
+            let console = self.peers.console(*console).into_iter();
+            Lent {
+                descriptors: console.chain(passed.map(|fd| fd.as_fd())).collect(),
+                spec: &handed.encoded,
             }
-            Demand::Spawn(spawn) => {
-                self.report_all(mpd_daemon::answers(self.jobs.table().name(), spawn, cpus::count));
-            }
-            Demand::Meeting(request) => {
-                self.peers.send_to_manager(request.answered(MeetingAnswer::Gone));
-            }
-            Demand::Cancel(_) | Demand::ManagerEnded { .. } => {}
-        }
-    }
-
-    fn report_all(&mut self, manager_messages: Vec<ManagerMessage>) {
-        manager_messages
-            .into_iter()
-            .for_each(|manager_message| self.peers.send_to_manager(manager_message));
-    }
-
-    /// Handles a console's request about the ring.
-    fn ask(&mut self, console: usize, request: RingRequest, now: Time) {
-        if let RingRequest::State { job: Some(job) } = request {
-            return self.give(JobInput::StateAsked { console, job }, now);
-        }
-        if let Some(membership) = &mut self.membership {
-            return membership.handle(&self.jobs, now, Input::Asked { console, request });
-        }
-        let (replies, manager_messages) = ringless::answer(&mut self.jobs, request);
-        for (at, reply) in replies.iter().enumerate() {
-            self.peers.answer(console, reply, at + 1 == replies.len(), now);
-        }
-        self.report_all(manager_messages);
-    }
-
-    /// Handles a submission. The root manager of the job gets the console, or the console gets the reason of a
-    /// refusal.
-    fn submit(&mut self, console: usize, process: Option<u32>, submission: &Submission, now: Time) {
-        match self.launch(console, process, submission, now) {
-            Ok(()) => self.peers.hand_over(self.poll.registry(), console),
-            Err(problem) => {
-                log::warn!("job refused: {problem:#}");
-                let problem = format!("{problem:#}");
-                self.peers.answer(console, &ConsoleReply::Refused { problem }, true, now);
-            }
-        }
-    }
-
-    /// Starts the job here and announces it to the other hosts.
-    fn launch(
-        &mut self,
-        console: usize,
-        process: Option<u32>,
-        submission: &Submission,
-        now: Time,
-    ) -> Result<()> {
-        let spec = &submission.spec;
-        let name = self.jobs.table().name();
-        let began_us = wall();
-        let first = || Ok::<_, io::Error>(Instance::from_bytes(random::bytes()?));
-        let Plan { host_slices, mut notices, universe } = match &self.membership {
-            Some(membership) => membership.place(now, spec)?,
-            None if spec.adopted => mpd_daemon::adopted_alone(name, spec, first()?)?,
-            None => mpd_daemon::alone(name, spec, first()?, cpus::count)?,
-        };
-        let took_us = wall().saturating_sub(began_us);
-        let placement = Span { phase: Phase::Placement, rank: None, began_us, took_us };
-        notices.extend(submission.notice.clone().map(Notice::major));
-        let (launch, notice) = self.jobs.plan(process, spec, (host_slices, universe))?;
-        notices.extend(notice);
-        let announcement = Announcement::new(&launch, spec.trace)?;
-        let spans = spec.trace.then_some(placement).into_iter().collect();
-        let console = self.peers.console(console).context("the console is gone")?;
-        self.jobs.start_root(launch, console, submission, (notices, spans), now)?;
-        if let (Some(membership), Some(announcement)) = (&mut self.membership, announcement) {
-            membership.handle(&self.jobs, now, Input::Announced(announcement));
-        }
-        Ok(())
+        });
+        self.jobs.answer(question, &lent.unwrap_or_default())
     }
 
     fn accept(&mut self) {
         self.accept_consoles();
         self.accept_guests();
         if let Some(membership) = &mut self.membership {
-            membership.accept(self.poll.registry(), self.clock.now());
+            membership.accept(self.node.accepts(), self.poll.registry(), self.clock.now());
         }
     }
 
@@ -624,6 +584,11 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Has the queue report input.
+fn watch(poll: &Poll, fd: RawFd, token: Token) -> io::Result<()> {
+    poll.registry().register(&mut SourceFd(&fd), token, Interest::READABLE)
 }
 
 /// What the table of jobs knows of this daemon by its arguments and its host.
@@ -663,16 +628,16 @@ fn be_the_last_victim() {
 /// Waits for the end of the process that holds this daemon.
 fn hold(pid: i32, poll: &Poll) -> Result<Pidfd> {
     let holder = Pidfd::open(Pid::from_raw(pid)).context("--held-by")?;
-    poll.registry().register(&mut SourceFd(&holder.as_raw_fd()), HOLDER, Interest::READABLE)?;
+    watch(poll, holder.as_raw_fd(), HOLDER)?;
     Ok(holder)
 }
 
 /// Takes the streams of a daemon that mpdboot has started, and reports that it waits if it does.
-fn begin_agent(cli: &Cli, poll: &Poll, membership: Option<&Membership>) -> Result<Option<Agent>> {
+fn begin_agent(cli: &Cli, poll: &Poll, node: &Node) -> Result<Option<Agent>> {
     let begin = |nonce| Agent::begin(nonce, poll.registry(), AGENT);
     let agent = cli.nonce.as_deref().map(begin).transpose().context("cannot wait for mpdboot")?;
-    if let (Some(agent), Some(membership), true) = (&agent, membership, cli.waits) {
-        agent.ready(membership.node().newcomer());
+    if let (Some(agent), Some(ring), true) = (&agent, node.ring(), cli.waits) {
+        agent.ready(ring.newcomer());
     }
     Ok(agent)
 }
@@ -687,7 +652,7 @@ fn begin_private(
 ) -> Result<Guests> {
     let guests = Guests::of(owner, cli.listed.as_deref(), cli.removes_rundir);
     if let Some(fd) = guests.listener() {
-        poll.registry().register(&mut SourceFd(&fd), GUESTS, Interest::READABLE)?;
+        watch(poll, fd, GUESTS)?;
     }
     let stream = UnixStream::from(adopt_inherited(3).context("--private is for mpirun")?);
     let owner = (owner, guests.are_findable());

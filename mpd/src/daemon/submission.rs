@@ -8,13 +8,20 @@ use mpd_wire::job::JobSpec;
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) spec: JobSpec,
+    pub(crate) handed: Handed,
+    /// A line for the job's user.
+    pub(crate) notice: Option<String>,
+}
+
+/// What the root manager of a job gets from its console.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    /// The encoded specification.
     pub(crate) encoded: Vec<u8>,
     /// Standard output and error of the console.
     pub(crate) outputs: [OwnedFd; 2],
     /// PMI connection and pidfd of the process that becomes the job's one rank.
     pub(crate) adopted: Option<[OwnedFd; 2]>,
-    /// A line for the job's user.
-    pub(crate) notice: Option<String>,
 }
 
 impl Submission {
@@ -24,7 +31,7 @@ impl Submission {
             return;
         };
         on_crash.hold = false;
-        self.encoded = self.spec.encode();
+        self.handed.encoded = self.spec.encode();
         let text = "no debugger will open at a crash: the run directory cannot be used, so it would not find the job";
         self.notice = Some(text.to_owned());
     }

@@ -1,22 +1,18 @@
 //! The jobs of the daemons: submissions, and managers that start, report, die and register.
 
-use mpd_daemon::{Announcement, Demand, Input, Plan};
-use mpd_jobtable::{
-    Answer, Event as TableEvent, Given, Input as TableInput, ManagerMessage, Output, Question,
-    RecordState,
-};
-use mpd_sansio::Time;
-use mpd_wire::job::{Cookie, JobKey, JobSpec, ManagerEnd, RankEnd};
+use mpd_daemon::{Input, Output, Submitted};
+use mpd_jobtable::{Action, Answer, Input as TableInput, ManagerMessage, Question, RecordState};
+use mpd_wire::job::{ManagerEnd, RankEnd};
 use mpd_wire::message::{
-    JobOrder, JobRef, Launch, ManagerOrder, ManagerReport, Opening, RingRequest, VERSION,
+    ConsoleReply, JobOrder, JobRef, ManagerOrder, ManagerReport, Opening, RingRequest, VERSION,
 };
-use mpd_wire::{Instance, JobId, Pid};
+use mpd_wire::{JobId, Pid};
 
 use super::manager::{ForManager, Manager};
 use super::suite::{Event, LOCAL, Suite};
 use crate::daemons::allocate;
 use crate::kernel::{INIT, Process, State};
-use crate::process::{ForManagers, job_of};
+use crate::process::SUBMITTERS;
 use crate::world::{MS, Start};
 
 const SIGKILL: RankEnd = RankEnd::Signaled { signal: 9, core: false };
@@ -36,7 +32,6 @@ impl Suite {
         let daemon = Process { is_subreaper: true, ..Process::child_of(INIT) };
         of.daemon = of.kernel.start(daemon);
         let records = of.records.values().cloned().collect();
-        of.look_at = u64::MAX;
         self.give_table(host, TableInput::Found(records));
     }
 
@@ -60,29 +55,68 @@ impl Suite {
 
     /// Performs what daemons have for managers.
     pub(super) fn serve_daemons(&mut self) {
-        for host in 0..self.hosts.len() {
-            while let Some(next) = self.world.process(host).and_then(|process| {
-                process.for_managers.as_mut().and_then(std::collections::VecDeque::pop_front)
-            }) {
-                match next {
-                    ForManagers::Start { order, launch, tree_index } => {
-                        let job = launch.job.clone();
-                        self.give_table(host, TableInput::StartBranch(launch, tree_index));
-                        let result = self.started.take().expect("a result");
-                        self.tell_daemon(host, Input::ManagerStarted { order, job, result });
-                    }
-                    ForManagers::Order(message) => self.pass_on(host, message),
+        (0..self.hosts.len()).for_each(|host| self.serve(host));
+    }
+
+    /// Performs what the daemon of a host has for managers, in its order.
+    fn serve(&mut self, host: usize) {
+        while let Some(output) = self.world.process(host).and_then(|process| {
+            process.for_managers.as_mut().and_then(std::collections::VecDeque::pop_front)
+        }) {
+            match output {
+                Output::Ask(question) => {
+                    let answer = self.answer_table(host, question);
+                    let process = self.world.process(host).expect("it asks");
+                    process.is_asking = false;
+                    self.tell_daemon(host, Input::Jobs(TableInput::Answer(answer)));
                 }
+                Output::Perform(action) => self.act(host, action),
+                Output::LastReports(job) => {
+                    self.give_table(host, TableInput::ManagerGone { job, is_unread: false });
+                }
+                Output::Registered { connection, result } => {
+                    self.registered(host, connection, result);
+                }
+                // Its manager has the console already.
+                Output::HandOver(_) => {}
+                Output::Answer { console, reply: ConsoleReply::Refused { problem }, .. } => {
+                    self.submitted = None;
+                    self.refuse(console - SUBMITTERS, &problem);
+                }
+                Output::ToManager(message) => self.pass_on(host, message),
+                Output::Log(line) => self.say(host, &line.text),
+                Output::Answer { .. } | Output::Ring(_) => panic!("not for managers: {output:?}"),
             }
         }
     }
 
-    pub(super) fn tell_daemon(&mut self, host: usize, input: Input) {
+    fn act(&mut self, host: usize, action: Action) {
+        match action {
+            Action::RemoveRecord(job) => _ = self.hosts[host].records.remove(&job),
+            Action::Kill(Pid(pid)) => _ = self.hosts[host].kernel.send(pid, 9),
+            // Jobs here have no groups, and no manager waits.
+            Action::CloseRecord(_)
+            | Action::RemoveGroup(_)
+            | Action::Terminate(_)
+            | Action::LeftBehind(_)
+            | Action::Guard { .. }
+            | Action::GiveUpCopies
+            | Action::DropForkServer
+            | Action::EndWaiting => {}
+        }
+    }
+
+    fn tell_daemon(&mut self, host: usize, input: Input) {
         let now = self.now();
         if let Some(process) = self.world.process(host) {
             process.handle(now, input);
             self.world.perform(host);
         }
+    }
+
+    fn give_table(&mut self, host: usize, input: TableInput) {
+        self.tell_daemon(host, Input::Jobs(input));
+        self.serve(host);
     }
 
     fn pass_on(&mut self, host: usize, ManagerMessage { job, order }: ManagerMessage) {
@@ -98,56 +132,20 @@ impl Suite {
 
     /// A console submits its job to the daemon of its host.
     pub(super) fn submit(&mut self, job: usize) {
-        let (now, console) = (self.now(), &self.consoles[job]);
+        let console = &self.consoles[job];
         if console.is_over() {
             return;
         }
         let (host, spec) = (console.host, self.jobs[job].spec());
-        let instance = self.random_instance();
-        let Some(process) = self.world.process(host) else {
+        if self.world.process(host).is_none() {
             return self.refuse(job, "no daemon");
-        };
-        let plan = process.node().place(now, &spec, instance);
-        match plan {
-            Ok(plan) => self.launch(job, host, &spec, plan),
-            Err(problem) => self.refuse(job, &problem.to_string()),
         }
-    }
-
-    fn launch(&mut self, job: usize, host: usize, spec: &JobSpec, plan: Plan) {
-        let Plan { host_slices, universe, .. } = plan;
-        self.last_job += 1;
-        let number = self.last_job;
-        let process = self.world.process(host).expect("a daemon");
-        let launch = Launch {
-            job: job_of(process.node().ring(), number),
-            key: JobKey::from_bytes([u8::try_from(number % 250).expect("a byte"); 32]),
-            cookie: Cookie::from_bytes([2; 16]),
-            kvsname: format!("kvs{number}"),
-            tmpdir: "/tmp".into(),
-            host_slices,
-            universe,
-            first: 0,
-        };
-        let announcement = Announcement::new(&launch, false).expect("a short list");
-        self.facts[job].placed_on(&launch.host_slices);
-        let id = launch.job.clone();
         self.submitted = Some((job, spec.encode()));
-        self.give_table(host, TableInput::StartRoot(Box::new(launch), Given::default()));
-        if let Err(problem) = self.started.take().expect("a result") {
-            return self.refuse(job, &problem);
-        }
-        self.consoles[job].manager = self.manager_of(host, &id);
-        self.consoles[job].job = Some(id);
-        if let Some(announcement) = announcement {
-            self.tell_daemon(host, Input::Announced(announcement));
-        }
-    }
-
-    fn random_instance(&mut self) -> Instance {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.dice.bits().to_be_bytes());
-        Instance::from_bytes(bytes)
+        let (console, process) = (SUBMITTERS + job, None);
+        let (spec_bytes, notice) = (0, None);
+        let submitted = Submitted { console, process, spec, spec_bytes, notice };
+        self.tell_daemon(host, Input::Submitted(Box::new(submitted)));
+        self.serve(host);
     }
 
     // ----- managers -----
@@ -193,11 +191,6 @@ impl Suite {
         manager.common.is_registered = true;
         self.say(host, &format!("manager {pid} of {job} registers"));
         self.push(LOCAL, Event::Manager(host, pid, ForManager::Registered(true)));
-        let process = self.world.process(host).expect("a daemon");
-        if process.node().is_cancelled(&job) && process.jobs.table.has_branch(&job) {
-            let order = ForManager::Order(ManagerOrder::Kill);
-            self.push(LOCAL, Event::Manager(host, pid, order));
-        }
     }
 
     /// A helper kills the processes of a job whose manager on the host is gone, until none is left.
@@ -220,92 +213,6 @@ impl Suite {
     }
 
     // ----- the table of jobs -----
-
-    /// Does what is due in the table of jobs.
-    pub(super) fn look_at_table(&mut self, host: usize) {
-        let now = self.now();
-        self.hosts[host].look_at = u64::MAX;
-        if let Some(process) = self.world.process(host) {
-            process.jobs.table.handle_timeout(now);
-            self.settle_table(host);
-        }
-    }
-
-    fn give_table(&mut self, host: usize, input: TableInput) {
-        let now = self.now();
-        if let Some(process) = self.world.process(host) {
-            process.jobs.table.handle(now, input);
-            self.settle_table(host);
-        }
-    }
-
-    /// Performs what the table wants, then what follows for others.
-    fn settle_table(&mut self, host: usize) {
-        let mut events = Vec::new();
-        while let Some(process) = self.world.process(host)
-            && let Some(output) = process.jobs.table.poll_output()
-        {
-            match output {
-                Output::Ask(question) => {
-                    let answer = self.answer_table(host, question);
-                    let now = self.now();
-                    let process = self.world.process(host).expect("a daemon");
-                    process.jobs.table.handle(now, TableInput::Answer(answer));
-                }
-                Output::Event(event) => events.push(event),
-                Output::RemoveRecord(job) => _ = self.hosts[host].records.remove(&job),
-                Output::Kill(Pid(pid)) => _ = self.hosts[host].kernel.send(pid, 9),
-                Output::Log(line) => self.say(host, &line.text),
-                // Jobs here have no groups, and no manager waits.
-                Output::CloseRecord(_)
-                | Output::RemoveGroup(_)
-                | Output::Terminate(_)
-                | Output::LeftBehind(_)
-                | Output::Guard { .. }
-                | Output::GiveUpCopies
-                | Output::DropForkServer
-                | Output::EndWaiting => {}
-            }
-        }
-        events.into_iter().for_each(|event| self.take_event(host, event));
-        let Some(process) = self.world.process(host) else { return };
-        if let Some(due) = process.jobs.table.poll_timeout() {
-            let due = u64::try_from((due - Time::ZERO).as_micros()).expect("a time");
-            // A deadline of now was handled, or follows at once.
-            let due = due.max(self.world.now + 1);
-            if due < self.hosts[host].look_at {
-                self.hosts[host].look_at = due;
-                self.push_at(due, Event::Look(host));
-            }
-        }
-    }
-
-    fn take_event(&mut self, host: usize, event: TableEvent) {
-        match event {
-            TableEvent::Started(result) => self.started = Some(result),
-            TableEvent::ToManager(message) => self.pass_on(host, message),
-            TableEvent::Registered { connection, result } => {
-                self.registered(host, connection, result);
-            }
-            TableEvent::Reported { job, report } => {
-                let random = self.random_instance().to_bytes();
-                if let Some(demand) = Demand::of(job, report, || Ok(random)) {
-                    self.tell_daemon(host, Input::Demanded(demand));
-                }
-            }
-            TableEvent::Cancelled(job) => {
-                self.tell_daemon(host, Input::Demanded(Demand::Cancel(job)));
-            }
-            TableEvent::ManagerEnded { job, end } => {
-                self.tell_daemon(host, Input::Demanded(Demand::ManagerEnded { job, end }));
-            }
-            TableEvent::ManagerDied(job) => {
-                self.give_table(host, TableInput::ManagerGone { job, is_unread: false });
-            }
-            // No console asks for the state of a manager.
-            TableEvent::Answer { .. } => {}
-        }
-    }
 
     fn answer_table(&mut self, host: usize, question: Question) -> Answer {
         let of = &mut self.hosts[host];
@@ -339,7 +246,9 @@ impl Suite {
             Question::KillChildren(spared) => {
                 Answer::Pids(of.kernel.kill_children(of.daemon, &spared).immune)
             }
-            Question::StartForkServer | Question::RequestCopy => panic!("no manager waits"),
+            Question::StartForkServer | Question::RequestCopy | Question::Copies => {
+                panic!("no manager waits")
+            }
         }
     }
 
@@ -347,6 +256,9 @@ impl Suite {
         let now = self.now();
         let root = self.submitted.take();
         let ManagerOrder::Start(order) = order else { panic!("{order:?}") };
+        if let Some((job, _)) = &root {
+            self.facts[*job].placed_on(&order.host_slices);
+        }
         let of = &mut self.hosts[host];
         if of.refuses_forks {
             return Err("cannot start a manager".to_owned());
@@ -354,6 +266,10 @@ impl Suite {
         let process = Process { is_subreaper: true, ..Process::child_of(of.daemon) };
         let pid = of.kernel.start(process);
         let text = format!("manager {pid} of {} starts at {}", order.job, order.tree_index);
+        if let Some((job, _)) = &root {
+            self.consoles[*job].manager = Some(pid);
+            self.consoles[*job].job = Some(order.job.clone());
+        }
         of.managers.insert(pid, Manager::new(now, pid, *order, root));
         self.say(host, &text);
         let after = MS + self.dice.below(5000) as u64;

@@ -32,8 +32,6 @@ pub(super) enum Event {
     Died(usize, i32, Option<JobId>, RankEnd),
     /// A manager without a daemon looks for one.
     Register(usize, i32),
-    /// The table of jobs of a daemon has a deadline.
-    Look(usize),
     /// The helper of this process id removes the processes that a job has left.
     Sweep(usize, JobId, i32),
     /// A console submits its job.
@@ -67,8 +65,6 @@ pub(super) struct Host {
     pub(super) managers: BTreeMap<i32, Manager>,
     /// The records of jobs on its disk.
     pub(super) records: BTreeMap<JobId, JobRecord>,
-    /// The time of the next [`Event::Look`], in microseconds.
-    pub(super) look_at: u64,
     pub(super) is_frozen: bool,
     /// Events of the frozen host.
     pub(super) backlog: Vec<Event>,
@@ -90,12 +86,8 @@ pub(super) struct Suite {
     pub(super) programs: BTreeMap<(usize, i32), Program>,
     pub(super) facts: Vec<Facts>,
     pub(super) violations: Vec<String>,
-    /// The numbers of jobs that daemons have given.
-    pub(super) last_job: u64,
     /// The console of the job whose root manager is about to start, and the encoded specification.
     pub(super) submitted: Option<(usize, Vec<u8>)>,
-    /// The result of a start.
-    pub(super) started: Option<Result<(), String>>,
     /// Jobs that begin before this time may miss hosts or daemons.
     pub(super) trouble_until: u64,
     /// When a cut or a freeze began that lasts.
@@ -112,7 +104,6 @@ impl Suite {
             daemon: INIT,
             managers: BTreeMap::new(),
             records: BTreeMap::new(),
-            look_at: u64::MAX,
             is_frozen: false,
             backlog: Vec::new(),
             refuses_forks: false,
@@ -130,9 +121,7 @@ impl Suite {
             programs: BTreeMap::new(),
             facts: schedule.jobs.iter().map(|_| Facts::default()).collect(),
             violations: Vec::new(),
-            last_job: 0,
             submitted: None,
-            started: None,
             trouble_until: 0,
             silent_since: None,
         }
@@ -182,7 +171,6 @@ impl Suite {
             Event::Report(host, job, report) => self.take_report(host, &job, report),
             Event::Died(host, pid, job, end) => self.lose_child(host, pid, job, end),
             Event::Register(host, pid) => self.register(host, pid),
-            Event::Look(host) => self.look_at_table(host),
             Event::Sweep(host, job, helper) => self.sweep(host, &job, helper),
             Event::Submit(job) => self.submit(job),
             Event::News(job, manager, news) => self.tell_console(job, manager, news),
@@ -205,7 +193,6 @@ impl Suite {
             | Event::Report(host, ..)
             | Event::Died(host, ..)
             | Event::Register(host, _)
-            | Event::Look(host)
             | Event::Sweep(host, ..)
             | Event::Step(host, _)
             | Event::Heard(host, ..)

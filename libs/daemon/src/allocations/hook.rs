@@ -8,7 +8,7 @@ use std::time::Duration;
 use mpd_alloc::data::{AllocRequest, Strings};
 use mpd_sansio::Time;
 
-use crate::output::{HookId, Output};
+use crate::output::{HookId, RingAction};
 
 /// How long a hook may run.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -106,11 +106,11 @@ impl Hooks {
     }
 
     /// Starts hooks, and kills those that are late.
-    pub(crate) fn turn(&mut self, now: Time) -> Vec<Output> {
+    pub(crate) fn turn(&mut self, now: Time) -> Vec<RingAction> {
         let mut outputs = Vec::new();
         for (id, hook) in &mut self.running {
             if hook.until <= now && !std::mem::replace(&mut hook.is_late, true) {
-                outputs.push(Output::KillHook(*id));
+                outputs.push(RingAction::KillHook(*id));
             }
         }
         while self.has_work()
@@ -121,7 +121,7 @@ impl Hooks {
             let shown = Box::new(request.clone());
             let (console, until) = (Some(console), now + PATIENCE);
             self.running.insert(hook, Running { console, request, until, is_late: false });
-            outputs.push(Output::StartHook { hook, request: shown, strings });
+            outputs.push(RingAction::StartHook { hook, request: shown, strings });
         }
         outputs
     }
@@ -184,8 +184,8 @@ mod tests {
             hooks.add(console as usize, request(console + 1), Strings::default()).unwrap();
         }
         let started = hooks.turn(NOW);
-        let hook = |output: Output| match output {
-            Output::StartHook { hook, .. } => hook,
+        let hook = |action: RingAction| match action {
+            RingAction::StartHook { hook, .. } => hook,
             other => panic!("{other:?}"),
         };
         (hooks, started.into_iter().map(hook).collect())
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!((started.len(), hooks.has_work()), (MAX_RUNNING, false));
         hooks.ended(started[0], HookEnd::Exited(0, None)).unwrap();
         assert!(hooks.has_work());
-        assert!(matches!(hooks.turn(NOW)[..], [Output::StartHook { .. }]));
+        assert!(matches!(hooks.turn(NOW)[..], [RingAction::StartHook { .. }]));
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
         let (mut hooks, started) = asked(1);
         assert!(hooks.turn(NOW + PATIENCE / 2).is_empty());
         let killed = hooks.turn(NOW + PATIENCE);
-        assert!(matches!(killed[..], [Output::KillHook(hook)] if hook == started[0]));
+        assert!(matches!(killed[..], [RingAction::KillHook(hook)] if hook == started[0]));
         assert!(hooks.turn(NOW + PATIENCE * 2).is_empty() && hooks.next_deadline().is_none());
         let judged = hooks.ended(started[0], HookEnd::Exited(0, None)).unwrap();
         assert!(judged.result.unwrap_err().contains("not decided within 10 s"));

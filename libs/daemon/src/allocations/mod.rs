@@ -24,7 +24,7 @@ use mpd_wire::{DaemonName, Standing};
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Effect;
-use crate::output::{HookId, Output};
+use crate::output::{HookId, RingAction};
 use crate::pages;
 use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
 
@@ -220,11 +220,11 @@ impl Allocations {
     }
 
     /// The record to write.
-    fn record(&self, saved: Saved) -> Option<Output> {
+    fn record(&self, saved: Saved) -> Option<RingAction> {
         let image = SlotsImage { name: self.name.clone(), saved };
         // Our own structs serialise; see frame::encode_message.
         let text = || serde_json::to_vec(&image).expect("a record serialises");
-        (!self.is_removed).then(|| Output::SaveSlots(text()))
+        (!self.is_removed).then(|| RingAction::SaveSlots(text()))
     }
 
     /// A hook has decided.
@@ -542,7 +542,7 @@ impl Allocations {
         let problem = "the daemon has left the ring, so the slots are lost";
         let answer = |console| Effect::Answer(console, refused(problem.to_owned()), true);
         let answers = std::mem::take(&mut self.owners).into_iter().map(answer);
-        [Effect::Perform(Output::ForgetSlots)].into_iter().chain(answers).collect()
+        [Effect::Perform(RingAction::ForgetSlots)].into_iter().chain(answers).collect()
     }
 
     /// Forgets a console that is gone. The slots that it owns become free.
@@ -551,7 +551,7 @@ impl Allocations {
             return None;
         }
         match self.hooks.forget(console) {
-            Ok(hook) => hook.map(Output::KillHook).map(Effect::Perform),
+            Ok(hook) => hook.map(RingAction::KillHook).map(Effect::Perform),
             Err(NoRequest) => {
                 self.pump.post(Event::OwnerGone(OwnerId(console as u64)));
                 None
@@ -686,7 +686,7 @@ mod tests {
         let saved = Saved { next: 9, holds: vec![hold], ..Saved::default() };
         let here = Here { name: name("h1"), arch: String::new(), uid: 7, has_hook: false };
         let allocations = Allocations::new(Time::ZERO, 0, here, Saved::default());
-        let Some(Output::SaveSlots(bytes)) = allocations.record(saved.clone()) else {
+        let Some(RingAction::SaveSlots(bytes)) = allocations.record(saved.clone()) else {
             panic!("no record")
         };
         let read = || Some(serde_json::from_slice(&bytes).unwrap());

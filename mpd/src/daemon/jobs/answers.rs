@@ -21,8 +21,8 @@ use super::fork_server::ForkServer;
 use super::{Jobs, Lent, start, text};
 
 impl Jobs {
-    /// Answers a question.
-    pub(super) fn answer(&mut self, question: Question, lent: &Lent<'_>) -> Answer {
+    /// Answers a question of the table.
+    pub(crate) fn answer(&mut self, question: Question, lent: &Lent<'_>) -> Answer {
         match question {
             Question::MakeGroup => {
                 // All users can read the name.
@@ -40,6 +40,7 @@ impl Jobs {
                 let server = self.fork_server.as_mut().context("there is no fork server");
                 Answer::Done(server.and_then(ForkServer::request).map_err(text))
             }
+            Question::Copies => Answer::Copies(self.copies()),
             Question::IsStopped(pid) => {
                 Answer::Is(tree::is_suspended(process_of(pid)) == Some(true))
             }
@@ -90,6 +91,7 @@ impl Jobs {
         manager.send_bulk(Kind::Spec, lent.spec);
         manager.flush_lending(before, &all).context("cannot give the job to its manager")?;
         self.connections.push((job, manager));
+        self.group = None;
         Ok(pid)
     }
 
@@ -98,6 +100,19 @@ impl Jobs {
         let pid = number_of(server.pid());
         self.fork_server = Some(server);
         Ok(pid)
+    }
+
+    /// The managers in waiting that the fork server has made, or why it made none.
+    fn copies(&mut self) -> Vec<Result<Pid, String>> {
+        let mut copies = Vec::new();
+        while let Some(copied) = self.fork_server.as_mut().and_then(ForkServer::next_manager) {
+            copies.push(copied.map_err(text).map(|(pid, connection)| {
+                let pid = number_of(pid);
+                self.reserve.insert(pid, connection);
+                pid
+            }));
+        }
+        copies
     }
 
     fn state_of(&self, job: &JobId) -> RecordState {

@@ -1,4 +1,4 @@
-//! The links of the ring. Their events become inputs of the node. The module also learns the addresses under which other
+//! The links of the ring. Their events become events for the node. The module also learns the addresses under which other
 //! members see this daemon.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mio::Registry;
 use mpd_channel::Key;
-use mpd_daemon::{Foreign, Input};
+use mpd_daemon::{Foreign, RingEvent};
 use mpd_ring::{Input as RingInput, LinkId, Peer, Token};
 use mpd_sansio::Time;
 use mpd_wire::job::JobKey;
@@ -52,7 +52,7 @@ pub(super) struct Links {
     foreign: Foreign<IpAddr>,
     /// Why the last attempt for the ring failed.
     last_failure: String,
-    events: VecDeque<Input>,
+    events: VecDeque<RingEvent>,
 }
 
 impl Links {
@@ -126,12 +126,12 @@ impl Links {
             let problem =
                 format!("no answer within {limit} s: frozen, busy, or behind a slow network");
             let reply = ConsoleReply::Refused { problem };
-            self.events.push_back(Input::Pinged { console, reply });
+            self.events.push_back(RingEvent::Pinged { console, reply });
         }
     }
 
     /// The next event.
-    pub(super) fn next(&mut self, registry: &Registry, now: Time) -> Option<Input> {
+    pub(super) fn next(&mut self, registry: &Registry, now: Time) -> Option<RingEvent> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
@@ -216,7 +216,7 @@ impl Links {
     }
 
     fn input(&mut self, input: RingInput) {
-        self.events.push_back(Input::Link(input));
+        self.events.push_back(RingEvent::Link(input));
     }
 
     fn take(&mut self, registry: &Registry, now: Time, event: NetEvent) {
@@ -229,7 +229,7 @@ impl Links {
                     (Some(_), Some(Goal::Ring(token))) => Some(token),
                     (Some(dialed), Some(Goal::Ping(console, began))) => {
                         if let Some(reply) = pong(began, now, &dialed, &peer) {
-                            self.events.push_back(Input::Pinged { console, reply });
+                            self.events.push_back(RingEvent::Pinged { console, reply });
                         }
                         return self.net.close(now, link);
                     }
@@ -248,11 +248,11 @@ impl Links {
                 }
                 Some(Goal::Ping(console, _)) => {
                     let reply = ConsoleReply::Refused { problem };
-                    self.events.push_back(Input::Pinged { console, reply });
+                    self.events.push_back(RingEvent::Pinged { console, reply });
                 }
                 Some(Goal::Mirror(address)) => {
                     let why = format!("{address} is not an address of this daemon: {problem}");
-                    self.events.push_back(Input::Refused(why));
+                    self.events.push_back(RingEvent::Refused(why));
                 }
                 None => {}
             },

@@ -1,6 +1,4 @@
-//! The daemon's part in the ring: the process around its [`Node`], which decides.
-//!
-//! This module gives events to the node and performs its outputs. It has the descriptors and the files:
+//! The daemon's part in the ring: the descriptors and files that the node's outputs about the ring concern.
 //!
 //! | part | has |
 //! |---|---|
@@ -8,8 +6,6 @@
 //! | [`files`] | the records of the ring and of the slots |
 //! | [`helpers`] | the helpers that start lost members again |
 //! | [`hook`] | the processes of a scheduler's hook |
-//!
-//! The table of jobs is lent to the node for a call, and to this module for a turn.
 
 mod files;
 mod helpers;
@@ -23,22 +19,19 @@ use std::os::fd::OwnedFd;
 use anyhow::Result;
 use mio::Registry;
 use mpd_channel::Instance;
-use mpd_daemon::{Input, Node, Output, Plan, not_pingable};
-use mpd_io::clock::wall;
+use mpd_daemon::{HookEnd, Input, Member, RingAction, RingEvent, not_pingable};
 use mpd_io::host::drain_mark::DrainMark;
-use mpd_io::host::random;
+use mpd_io::process::identity::number_of;
 use mpd_io::process::usage;
 use mpd_io::ring::rundir::RunDir;
-use mpd_jobtable::{Input as JobInput, ManagerMessage};
+use mpd_jobtable::{Input as JobInput, JobTable, ManagerMessage};
 use mpd_ring::{Connect, Purpose};
 use mpd_sansio::Time;
-use mpd_wire::job::JobSpec;
-use mpd_wire::message::{ConsoleReply, ManagerOrder, ScatterId};
+use mpd_wire::message::{ManagerOrder, ScatterId};
 use mpd_wire::{Address, DaemonName};
 
 use crate::cli::Cli;
-use crate::daemon::jobs::Jobs;
-use crate::daemon::lines;
+use crate::daemon::jobs::{self, Jobs};
 use crate::daemon::membership::files::Files;
 use crate::daemon::membership::helpers::Helpers;
 use crate::daemon::membership::hook::Hooks;
@@ -49,23 +42,18 @@ use crate::daemon::net::port::Port;
 
 pub(crate) use start::new_instance;
 
-/// The context of a turn.
+/// The context of an output.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) jobs: &'a mut Jobs,
+    pub(crate) table: &'a JobTable,
     pub(crate) now: Time,
 }
 
-/// What a turn lends to the node.
-fn lent<'a>(turn: &'a Turn<'_>) -> mpd_daemon::Turn<'a> {
-    mpd_daemon::Turn { now: turn.now, wall_us: wall(), jobs: turn.jobs.table() }
-}
-
-/// The node, and the descriptors and files around it.
+/// The descriptors and files.
 #[derive(Debug)]
 pub(crate) struct Membership {
-    node: Node,
     links: Links,
     files: Files,
     /// With `--keep`.
@@ -74,38 +62,28 @@ pub(crate) struct Membership {
     drain_mark: DrainMark,
     /// Results of outputs, for the node.
     results: VecDeque<Input>,
-    /// Console, answer, and whether it is the last one.
-    answers: VecDeque<(usize, ConsoleReply, bool)>,
-    /// Messages to managers, and the connections that are passed with [`ManagerOrder::Link`].
-    manager_messages: VecDeque<(ManagerMessage, Option<OwnedFd>)>,
 }
 
 impl Membership {
-    /// Opens the port and begins to enter the ring.
+    /// Opens the port and makes the member, which begins to enter the ring.
     pub(crate) fn start(
         cli: &Cli,
         myself: (&str, Instance),
         rundir: &RunDir,
         entries: Vec<Address>,
         now: Time,
-    ) -> Result<Self> {
-        let Parts { node, net, files, helpers } = start::begin(cli, myself, rundir, entries, now)?;
-        Ok(Self {
-            node,
+    ) -> Result<(Member, Self)> {
+        let Parts { member, net, files, helpers } =
+            start::begin(cli, myself, rundir, entries, now)?;
+        let membership = Self {
             links: Links::new(net),
             files,
             helpers,
             hooks: Hooks::new(cli.alloc_hook()),
             drain_mark: DrainMark::default(),
             results: VecDeque::new(),
-            answers: VecDeque::new(),
-            manager_messages: VecDeque::new(),
-        })
-    }
-
-    /// The decisions, for queries.
-    pub(crate) const fn node(&self) -> &Node {
-        &self.node
+        };
+        Ok((member, membership))
     }
 
     pub(crate) const fn port(&self) -> &Port {
@@ -122,147 +100,108 @@ impl Membership {
         self.links.mark_ready(token, hung_up);
     }
 
-    /// Accepts connections, a bounded number a turn.
-    pub(crate) fn accept(&mut self, registry: &Registry, now: Time) {
-        if self.node.accepts() {
+    /// Accepts connections, a bounded number a turn, if the node `accepts` them.
+    pub(crate) fn accept(&mut self, accepts: bool, registry: &Registry, now: Time) {
+        if accepts {
             self.links.accept(registry, now);
         } else {
             self.links.stop_accepting();
         }
     }
 
-    /// Why entering has failed for good, or why this daemon must leave.
-    pub(crate) fn failure(&self, now: Time) -> Option<String> {
-        self.node.failure(now, self.links.last_failure())
-    }
-
-    /// Whether this daemon is out of the ring and has sent its last messages.
-    pub(crate) fn is_over(&self, now: Time) -> bool {
-        self.node.is_over(now, self.links.is_quiet())
-    }
-
-    pub(crate) fn has_work(&self) -> bool {
-        self.links.has_work() || self.node.has_work()
-    }
-
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        [self.node.next_deadline(), self.links.next_deadline()].into_iter().flatten().min()
-    }
-
-    /// The next message to a manager of this host, and the connection that is passed with it.
-    pub(crate) fn next_manager_message(&mut self) -> Option<(ManagerMessage, Option<OwnedFd>)> {
-        self.manager_messages.pop_front()
-    }
-
-    /// The next answer for a console, and whether it is the last one.
-    pub(crate) fn next_answer(&mut self) -> Option<(usize, ConsoleReply, bool)> {
-        self.answers.pop_front()
-    }
-
-    /// Places the ranks of a job that was submitted here.
-    pub(crate) fn place(&self, now: Time, spec: &JobSpec) -> Result<Plan> {
-        let first = mpd_wire::Instance::from_bytes(random::bytes()?);
-        Ok(self.node.place(now, spec, first)?)
-    }
-
-    /// Passes an event to the node. The next turn performs the outputs.
-    pub(crate) fn handle(&mut self, jobs: &Jobs, now: Time, input: Input) {
-        self.node.handle(mpd_daemon::Turn { now, wall_us: wall(), jobs: jobs.table() }, input);
-    }
-
-    /// Does everything that is due: reads the links, gives the node the time, writes the links. `is_needed`: see
-    /// [`Node::turn`].
-    pub(crate) fn turn(&mut self, mut turn: Turn<'_>, is_needed: bool) {
-        let Turn { registry, now, .. } = turn;
-        self.collect(turn.jobs);
-        self.results.extend(self.drain_mark.look(now).map(Input::HostMarked));
-        self.node.begin_turn(lent(&turn), is_needed);
-        self.settle(&mut turn);
+    /// Reads every link that is ready.
+    pub(crate) fn read(&mut self, registry: &Registry, now: Time) {
         self.links.read(registry, now);
-        self.settle(&mut turn);
-        let has_data = self.links.has_work();
-        self.node.turn(lent(&turn), has_data);
-        self.settle(&mut turn);
-        self.pass_links(&turn);
-        self.node.end_turn(lent(&turn));
-        self.settle(&mut turn);
+    }
+
+    /// Writes queued data.
+    pub(crate) fn flush(&mut self) {
         self.links.flush();
     }
 
-    /// Collects the ends of helpers and hooks.
-    fn collect(&mut self, jobs: &mut Jobs) {
-        if let Some(helpers) = &mut self.helpers {
-            let ended = helpers.ended(|pid| jobs.is_helper(pid));
-            self.results.extend(ended.into_iter().map(Input::HelperEnded));
-        }
-        let ended = self.hooks.ended(|pid| jobs.take_fate(pid));
-        let ended = ended.into_iter().map(|(hook, end)| Input::HookEnded { hook, end });
-        self.results.extend(ended);
+    /// Why the last attempt to connect failed.
+    pub(crate) fn last_failure(&self) -> &str {
+        self.links.last_failure()
     }
 
-    /// Performs all outputs of the node, and gives it the results and the events of the links. Returns when none is left.
-    fn settle(&mut self, turn: &mut Turn<'_>) {
-        loop {
-            while let Some(output) = self.node.poll_output() {
-                self.perform(turn, output);
-            }
-            let event = self.results.pop_front();
-            let Some(input) = event.or_else(|| self.links.next(turn.registry, turn.now)) else {
-                return;
-            };
-            self.handle(turn.jobs, turn.now, input);
+    /// Whether all last messages were sent.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.links.is_quiet()
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        self.links.has_work()
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.links.next_deadline()
+    }
+
+    /// The next event for the node.
+    pub(crate) fn next(&mut self, registry: &Registry, now: Time) -> Option<Input> {
+        let result = self.results.pop_front();
+        result.or_else(|| self.links.next(registry, now).map(Input::Ring))
+    }
+
+    fn tell(&mut self, event: RingEvent) {
+        self.results.push_back(Input::Ring(event));
+    }
+
+    /// Collects the ends of helpers and hooks, and looks for the mark of root.
+    pub(crate) fn collect(&mut self, Turn { jobs, table, now, .. }: Turn<'_>) {
+        if let Some(helpers) = &mut self.helpers {
+            let ended = helpers.ended(|pid| table.is_helper(number_of(pid)));
+            ended.into_iter().for_each(|member| self.tell(RingEvent::HelperEnded(member)));
         }
+        for (hook, end) in self.hooks.ended(|pid| jobs.take_fate(pid)) {
+            self.tell(RingEvent::HookEnded { hook, end });
+        }
+        self.drain_mark.look(now).into_iter().for_each(|is_set| {
+            self.tell(RingEvent::HostMarked(is_set));
+        });
     }
 
     /// Performs an output of the node.
-    fn perform(&mut self, turn: &mut Turn<'_>, output: Output) {
-        let (registry, now) = (turn.registry, turn.now);
-        match output {
-            Output::Connect(Connect { token, name, instance, addresses, purpose }) => {
+    pub(crate) fn perform(&mut self, turn: Turn<'_>, action: RingAction) {
+        let Turn { registry, jobs, table, now } = turn;
+        match action {
+            RingAction::Connect(Connect { token, name, instance, addresses, purpose }) => {
                 let addresses = links::numeric(&addresses);
                 let request = DialRequest { name, instance, addresses, purpose };
                 self.links.connect(registry, now, token, request);
             }
-            Output::Abandon(token) => self.links.abandon(token),
-            Output::Send(link, message) => self.links.send(link, &message),
-            Output::Close(link) => self.links.close(now, link),
-            Output::CloseAll => self.links.close_all(now),
-            Output::Ping { console, name, addresses, target } => {
-                self.ping(turn, console, &target, name, &addresses);
+            RingAction::Abandon(token) => self.links.abandon(token),
+            RingAction::Send(link, message) => self.links.send(link, &message),
+            RingAction::Close(link) => self.links.close(now, link),
+            RingAction::CloseAll => self.links.close_all(now),
+            RingAction::Ping { console, name, addresses, target } => {
+                self.ping((registry, now), console, &target, name, &addresses);
             }
-            Output::Answer { console, reply, is_last } => {
-                self.answers.push_back((console, reply, is_last));
-            }
-            Output::ToManager(message) => self.manager_messages.push_back((message, None)),
-            Output::StartManager { order, launch, tree_index } => {
-                let job = launch.job.clone();
-                let result = turn.jobs.start_branch(launch, tree_index, now);
-                self.results.push_back(Input::ManagerStarted { order, job, result });
-            }
-            Output::CountOutput => turn.jobs.give(now, JobInput::CountOutput),
-            Output::Measure { order, page } => self.measure(turn.jobs, order, page),
-            Output::StartHelper(member) => self.start_helper(turn, member),
-            Output::StartHook { hook, request, strings } => {
+            RingAction::Measure { order, page } => self.measure(table, now, order, page),
+            RingAction::StartHelper(member) => self.start_helper(member),
+            RingAction::StartHook { hook, request, strings } => {
                 match self.hooks.start(hook, &request, &strings) {
-                    Ok(pid) => turn.jobs.await_helper(now, pid),
+                    Ok(pid) => {
+                        jobs.await_helper(pid);
+                        self.results.push_back(Input::Jobs(JobInput::Helper(number_of(pid))));
+                    }
                     Err(problem) => {
-                        let end = mpd_daemon::HookEnd::NotStarted(problem);
-                        self.results.push_back(Input::HookEnded { hook, end });
+                        let end = HookEnd::NotStarted(problem);
+                        self.tell(RingEvent::HookEnded { hook, end });
                     }
                 }
             }
-            Output::KillHook(hook) => self.hooks.kill(hook),
-            Output::SaveRing(text) => self.files.write_ring(&text),
-            Output::ForgetRing { key } => self.files.remove_ring(key),
-            Output::SaveSlots(text) => self.files.write_slots(&text),
-            Output::ForgetSlots => self.files.remove_slots(),
-            Output::Log(line) => lines::write(&line),
+            RingAction::KillHook(hook) => self.hooks.kill(hook),
+            RingAction::SaveRing(text) => self.files.write_ring(&text),
+            RingAction::ForgetRing { key } => self.files.remove_ring(key),
+            RingAction::SaveSlots(text) => self.files.write_slots(&text),
+            RingAction::ForgetSlots => self.files.remove_slots(),
         }
     }
 
     fn ping(
         &mut self,
-        turn: &Turn<'_>,
+        (registry, now): (&Registry, Time),
         console: usize,
         target: &str,
         name: Option<DaemonName>,
@@ -271,48 +210,54 @@ impl Membership {
         let addresses = links::numeric(addresses);
         if addresses.is_empty() {
             let reply = not_pingable(target);
-            return self.results.push_back(Input::Pinged { console, reply });
+            return self.tell(RingEvent::Pinged { console, reply });
         }
         let request = DialRequest { name, instance: None, addresses, purpose: Purpose::Probe };
-        self.links.ping(turn.registry, turn.now, console, request);
+        self.links.ping(registry, now, console, request);
     }
 
     /// Measures the use of this host and of a page of its ranks.
-    fn measure(&mut self, jobs: &Jobs, order: ScatterId, page: Option<u32>) {
+    fn measure(&mut self, table: &JobTable, now: Time, order: ScatterId, page: Option<u32>) {
         let (host, ranks) = match page {
             Some(page) => {
-                let (host, runs, more) = jobs.usage(page);
+                let (host, runs, more) = jobs::usage(table, now, page);
                 (host, Some((runs, more)))
             }
             None => (usage::of_host(), None),
         };
-        self.results.push_back(Input::Measured { order, host, ranks });
+        self.tell(RingEvent::Measured { order, host, ranks });
     }
 
     /// Starts the helper that starts a lost member again. It is a child of this process.
-    fn start_helper(&mut self, turn: &mut Turn<'_>, member: DaemonName) {
+    fn start_helper(&mut self, member: DaemonName) {
         let entries = self.port().addresses();
         let Some(helpers) = &mut self.helpers else { return };
         match helpers.start(&member, &entries) {
             Ok(pid) => {
                 log::info!("starting {member} again, helper {pid}");
-                turn.jobs.add_helper(turn.now, pid);
+                self.results.push_back(Input::Jobs(JobInput::Helper(number_of(pid))));
             }
             Err(e) => {
                 log::error!("cannot start {member} again: {e:#}");
-                self.results.push_back(Input::HelperEnded(member));
+                self.tell(RingEvent::HelperEnded(member));
             }
         }
     }
 
-    /// Passes job links to their managers.
-    fn pass_links(&mut self, turn: &Turn<'_>) {
+    /// The job links that came in, for their managers.
+    pub(crate) fn take_job_links(
+        &mut self,
+        registry: &Registry,
+        table: &JobTable,
+    ) -> Vec<(ManagerMessage, OwnedFd)> {
+        let mut messages = Vec::new();
         for (seeker, manager) in self.links.seekers() {
-            let Some((job, key)) = turn.jobs.table().find_manager(manager) else { continue };
-            if let Some((hello, link)) = self.links.pass_on(turn.registry, seeker, key) {
+            let Some((job, key)) = table.find_manager(manager) else { continue };
+            if let Some((hello, link)) = self.links.pass_on(registry, seeker, key) {
                 let message = ManagerMessage::new(job.clone(), ManagerOrder::Link { hello });
-                self.manager_messages.push_back((message, Some(link)));
+                messages.push((message, link));
             }
         }
+        messages
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use mpd_channel::{Instance, KeyText};
-use mpd_daemon::{Entrance, Facts, Membership, Node, RingIdentity, Saved, SlotsImage};
+use mpd_daemon::{Entrance, Facts, Member, Membership, RingIdentity, Saved, SlotsImage};
 use mpd_io::clock::wall;
 use mpd_io::files::key_file::{self, KeyFile};
 use mpd_io::host::cpus;
@@ -27,13 +27,13 @@ const ENTRY_PATIENCE: u32 = 10;
 /// What a member begins with.
 #[derive(Debug)]
 pub(super) struct Parts {
-    pub(super) node: Node,
+    pub(super) member: Member,
     pub(super) net: Net,
     pub(super) files: Files,
     pub(super) helpers: Option<Helpers>,
 }
 
-/// Opens the port, and makes the node. `entries`: the daemons through which to enter.
+/// Opens the port, and makes the member. `entries`: the daemons through which to enter.
 pub(super) fn begin(
     cli: &Cli,
     (name, instance): (&str, Instance),
@@ -102,8 +102,8 @@ pub(super) fn begin(
         Some(path) => recording::pump(path, ("mpd", name), now, config)?,
         None => Pump::new(Ring::new(now, config)),
     };
-    let node = Node::new((now, wall()), pump, facts(cli, identity, cpus), membership, slots);
-    Ok(Parts { node, net, files, helpers })
+    let member = Member::new((now, wall()), pump, facts(cli, identity, cpus), membership, slots);
+    Ok(Parts { member, net, files, helpers })
 }
 
 /// What the node knows of this process and this host.

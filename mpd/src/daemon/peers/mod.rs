@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Registry, Token};
+use mpd_daemon::Input;
 use mpd_io::network::conn::Conn;
-use mpd_jobtable::ManagerMessage;
+use mpd_jobtable::{Input as JobInput, ManagerMessage};
 use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::ConsoleReply;
@@ -172,7 +173,7 @@ impl Peers {
         }
     }
 
-    /// Answers [`Event::Registers`]: the job of that manager, or the reason of a refusal.
+    /// Answers a manager that registers: the job of that manager, or the reason of a refusal.
     pub(crate) fn registered(&mut self, manager: usize, result: Result<JobId, String>) {
         let Some(peer) = self.peers.get_mut(&manager) else { return };
         match result {
@@ -207,15 +208,10 @@ impl Peers {
         events
     }
 
-    /// Sends a message to the manager of its job.
-    pub(crate) fn send_to_manager(&mut self, manager_message: ManagerMessage) {
-        self.send_with_link(manager_message, None);
-    }
-
     /// Sends a message to the manager of its job, and with [`ManagerOrder::Link`] the connection.
     ///
     /// [`ManagerOrder::Link`]: mpd_wire::message::ManagerOrder::Link
-    pub(crate) fn send_with_link(
+    pub(crate) fn send_to_manager(
         &mut self,
         manager_message: ManagerMessage,
         link: Option<OwnedFd>,
@@ -253,7 +249,7 @@ impl Peers {
         if !self.findable {
             let submissions = events.iter_mut().filter_map(|event| match event {
                 Event::Submits { submission, .. } => Some(submission),
-                _ => None,
+                Event::Input(_) => None,
             });
             submissions.for_each(|submission| submission.never_hold());
         }
@@ -268,9 +264,9 @@ impl Peers {
                 if is_unread && self.unread.len() < MAX_UNREAD_MANAGERS {
                     self.unread.insert(job.clone());
                 }
-                Event::ManagerClosed { job }
+                Event::of_jobs(JobInput::ManagerClosed(job))
             }
-            _ => Event::Gone { console: token },
+            _ => Event::of(Input::ConsoleGone(token)),
         })
     }
 

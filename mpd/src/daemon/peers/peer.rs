@@ -3,34 +3,39 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 
+use mpd_daemon::{Input, check_guest, check_job_of_guest};
 use mpd_io::network::conn::{Conn, Filled};
+use mpd_jobtable::Input as JobInput;
 use mpd_sansio::Time;
 use mpd_wire::frame::{InvalidFrame, Kind, Versions};
 use mpd_wire::job::{JobSpec, MAX_SPEC};
-use mpd_wire::message::{ConsoleReply, ManagerReport, Opening, RingRequest, VERSION};
-use mpd_wire::{JobId, frame};
+use mpd_wire::message::{ConsoleReply, ManagerReport, Opening, VERSION};
+use mpd_wire::{JobId, Pid, frame};
 use serde::Deserialize;
 
-use crate::daemon::guests;
-use crate::daemon::submission::Submission;
+use crate::daemon::submission::{Handed, Submission};
 
 /// Something that a connection reports. A connection that waits for an answer is identified by its token.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The manager of this job reports.
-    Report { job: JobId, report: ManagerReport },
-    /// The connection of this job's manager closed.
-    ManagerClosed { job: JobId },
-    /// The manager process `pid`, whose daemon was replaced, registers. The answer is [`super::Peers::registered`].
-    Registers { manager: usize, opening: Opening, pid: i32 },
-    /// A console requests the state of this daemon.
-    Status { console: usize },
-    /// A console sends a request about the ring.
-    Asks { console: usize, request: RingRequest },
+    Input(Box<Input>),
     /// A console submits a job. In a private ring, `process` becomes the job's id.
-    Submits { console: usize, process: Option<u32>, submission: Box<Submission> },
-    /// The connection of a console closed.
-    Gone { console: usize },
+    Submits {
+        console: usize,
+        process: Option<u32>,
+        submission: Box<Submission>,
+    },
+}
+
+impl Event {
+    /// An event of a manager here.
+    pub(crate) fn of_jobs(input: JobInput) -> Self {
+        Self::of(Input::Jobs(input))
+    }
+
+    pub(crate) fn of(input: Input) -> Self {
+        Self::Input(Box::new(input))
+    }
 }
 
 /// What happens to a connection after it was served.
@@ -218,7 +223,7 @@ impl Peer {
                 if matches!(&report, ManagerReport::Grow { launch } if launch.job != *job) {
                     return Err("a manager can grow only its own job".into());
                 }
-                Ok(Taken::Report(Event::Report { job: job.clone(), report }))
+                Ok(Taken::Report(Event::of_jobs(JobInput::Reported { job: job.clone(), report })))
             }
             (State::Manager(_), Kind::Unknown(code)) => {
                 self.conn.skip_frame(code);
@@ -230,7 +235,7 @@ impl Peer {
 
     fn open(&mut self, token: usize, opening: Opening) -> Result<Taken, String> {
         if self.way.is_guest() {
-            guests::check(&opening)?;
+            check_guest(&opening)?;
         }
         Ok(match opening {
             Opening::Submit { spec_bytes, .. } => {
@@ -244,13 +249,17 @@ impl Peer {
                 self.state = State::ExpectSpec { wanted, got: Vec::new(), passed };
                 Taken::Frame
             }
-            Opening::Status { .. } => Taken::Question(Event::Status { console: token }),
+            Opening::Status { .. } => {
+                let pid = std::process::id();
+                Taken::Question(Event::of(Input::Status { console: token, pid }))
+            }
             Opening::Ring { request, .. } => {
-                Taken::Question(Event::Asks { console: token, request })
+                Taken::Question(Event::of(Input::Asked { console: token, request }))
             }
             Opening::Register { .. } => {
-                let pid = self.conn.peer().map_or(0, |p| p.pid());
-                Taken::Question(Event::Registers { manager: token, opening, pid })
+                let pid = Pid(self.conn.peer().map_or(0, |p| p.pid()));
+                let registers = JobInput::Registers { connection: token, opening, pid };
+                Taken::Question(Event::of_jobs(registers))
             }
         })
     }
@@ -264,7 +273,7 @@ impl Peer {
         let spec = JobSpec::decode(&encoded).map_err(|e| e.to_string())?;
         spec.check().map_err(|e| e.to_string())?;
         if self.way.is_guest() {
-            guests::check_job(&spec)?;
+            check_job_of_guest(&spec)?;
         }
         let (Some(stdout), Some(stderr)) = (passed.pop_front(), passed.pop_front()) else {
             return Err("the console passed no standard output and error".into());
@@ -277,7 +286,8 @@ impl Peer {
                 _ => return Err("the console passed no process to be adopted".into()),
             },
         };
-        let submission = Submission { spec, encoded, outputs, adopted, notice: None };
+        let handed = Handed { encoded, outputs, adopted };
+        let submission = Submission { spec, handed, notice: None };
         Ok(Taken::Question(Event::Submits {
             console: token,
             process: self.way.console(),

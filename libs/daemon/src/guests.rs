@@ -1,0 +1,85 @@
+//! The requests that guests may send: consoles that find the ring of one mpirun.
+
+use mpd_wire::job::JobSpec;
+use mpd_wire::message::{Opening, RingRequest};
+
+/// The answer to any other request.
+pub(crate) const REFUSAL: &str = "this daemon runs the job of one mpirun: it lists and follows that job, \
+                       carries out orders to it, prints its state, and runs debuggers of it, and nothing else";
+
+/// Whether a guest may open with this. [`check_job_of_guest`] checks a submission when it is complete.
+///
+/// # Errors
+/// The refusal.
+pub fn check_guest(opening: &Opening) -> Result<(), String> {
+    match opening {
+        Opening::Ring { request, .. } => match request {
+            RingRequest::Jobs
+            | RingRequest::Job { .. }
+            | RingRequest::JobEvents { .. }
+            | RingRequest::State { job: Some(_) } => Ok(()),
+            RingRequest::Describe
+            | RingRequest::Lap { .. }
+            | RingRequest::Census
+            | RingRequest::Exit { .. }
+            | RingRequest::ExitAll
+            | RingRequest::Drain { .. }
+            | RingRequest::Names
+            | RingRequest::Slots(_)
+            | RingRequest::Top
+            | RingRequest::Introduce { .. }
+            | RingRequest::Seek { .. }
+            | RingRequest::Watch
+            | RingRequest::State { job: None }
+            | RingRequest::Ping { .. } => Err(REFUSAL.to_owned()),
+        },
+        Opening::Submit { .. } => Ok(()),
+        Opening::Status { .. } | Opening::Register { .. } => Err(REFUSAL.to_owned()),
+    }
+}
+
+/// Whether a guest may submit this: debuggers that attach to processes, and no other job.
+///
+/// # Errors
+/// The refusal.
+pub fn check_job_of_guest(spec: &JobSpec) -> Result<(), String> {
+    match &spec.debug {
+        Some(debug) if !debug.attach.is_empty() => Ok(()),
+        _ => Err(REFUSAL.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mpd_wire::message::{JobOrder, JobRef, VERSION};
+
+    use super::*;
+
+    #[test]
+    fn a_guest_may_list_signal_kill_switch_input_and_submit_and_nothing_else() {
+        let job = || JobRef::Private(1);
+        let ranks = mpd_wire::RankSet::all();
+        let ring = |request| Opening::Ring { version: VERSION, request };
+        let fine = [
+            ring(RingRequest::Jobs),
+            ring(RingRequest::Job { job: job(), order: JobOrder::Kill }),
+            ring(RingRequest::Job {
+                job: job(),
+                order: JobOrder::Signal { signal: 9, single: true },
+            }),
+            ring(RingRequest::Job { job: job(), order: JobOrder::SwitchStdin { ranks } }),
+            ring(RingRequest::State { job: Some(job()) }),
+            Opening::Submit { version: VERSION, spec_bytes: 1 },
+        ];
+        assert!(fine.iter().all(|opening| check_guest(opening).is_ok()));
+        let bad = [
+            ring(RingRequest::ExitAll),
+            ring(RingRequest::Exit { member: None }),
+            ring(RingRequest::Describe),
+            ring(RingRequest::Names),
+            ring(RingRequest::State { job: None }),
+            Opening::Status { version: VERSION },
+        ];
+        assert!(bad.iter().all(|opening| check_guest(opening).is_err()));
+    }
+}
