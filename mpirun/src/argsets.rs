@@ -499,6 +499,7 @@ impl<'a> Argsets<'a> {
             closed: self.caller.closed,
             niceness: self.caller.niceness,
             host_timeout: self.job.host_timeout(),
+            allowance: self.job.allowance(),
             record: self
                 .job
                 .reports

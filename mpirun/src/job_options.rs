@@ -1,6 +1,7 @@
 //! The options of the whole job. They are collected from every section and become the job-wide
 //! parts of the specification.
 
+mod allowance;
 mod crash;
 mod output;
 mod placement;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpd_io::files::logging::is_plain;
-use mpd_wire::job::{Bytes, JobSpec};
+use mpd_wire::job::{Allowance, Bytes, JobSpec};
 use mpd_wire::{Rank, RankSet};
 
 use crate::once::Once;
@@ -21,6 +22,7 @@ use crate::ring_options::RingOptions;
 use crate::scan::Setting;
 use crate::tools::Tools;
 use crate::usage::Usage;
+use allowance::AllowanceOptions;
 use crash::CrashOptions;
 use output::OutputOptions;
 use placement::PlacementOptions;
@@ -60,6 +62,7 @@ struct StdinOptions {
 #[derive(Debug, Default)]
 pub struct JobOptions {
     alias: Once<String>,
+    allowance: AllowanceOptions,
     pub(crate) config_file: Once<PathBuf>,
     pub(crate) crash: CrashOptions,
     pub(crate) dry_run: DryRun,
@@ -115,6 +118,7 @@ impl JobOptions {
             // The other keys belong to programs, or request something other than a job.
             _ => {}
         }
+        self.allowance.note(setting)?;
         self.crash.note(setting)?;
         self.placement.note(setting, directory)?;
         self.output.note(setting, directory)?;
@@ -134,6 +138,11 @@ impl JobOptions {
     /// The user's name for the job.
     pub fn alias(&self) -> Option<String> {
         self.alias.get().cloned()
+    }
+
+    /// What the job may use on each host.
+    pub(crate) fn allowance(&self) -> Allowance {
+        self.allowance.spec()
     }
 
     /// The kinds of memory for MPI.

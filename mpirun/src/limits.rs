@@ -97,22 +97,26 @@ fn number_of(name: &str) -> Option<u8> {
 }
 
 fn value(text: &str) -> Result<u64, InvalidLimit> {
-    let bad = || InvalidLimit::Value(text.to_owned());
     if text == "unlimited" {
         return Ok(u64::MAX);
     }
-    let (digits, shift) = match text.char_indices().next_back().ok_or_else(bad)? {
+    bytes(text).ok_or_else(|| InvalidLimit::Value(text.to_owned()))
+}
+
+/// A number, of which `K`, `M` and `G` are powers of 1024.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.char_indices().next_back()? {
         (at, 'k' | 'K') => (&text[..at], 10),
         (at, 'm' | 'M') => (&text[..at], 20),
         (at, 'g' | 'G') => (&text[..at], 30),
         _ => (text, 0),
     };
     if !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(bad());
+        return None;
     }
-    let number: u64 = digits.parse().map_err(|_| bad())?;
+    let number: u64 = digits.parse().ok()?;
     // u64::MAX means "unlimited", so the largest number is one less.
-    number.checked_mul(1 << shift).filter(|&n| n != u64::MAX).ok_or_else(bad)
+    number.checked_mul(1 << shift).filter(|&n| n != u64::MAX)
 }
 
 fn names() -> String {

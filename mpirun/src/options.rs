@@ -25,6 +25,8 @@ pub enum Key {
     Behind,
     /// `-bind-to`.
     Binding,
+    /// `-cpus`: how many CPUs the job may use on each host.
+    Cpus,
     /// `-configfile`.
     ConfigFile,
     /// `-on-failure continue` under the names of other launchers.
@@ -99,6 +101,8 @@ pub enum Key {
     LauncherProgram,
     /// `-rlimit`.
     Limit,
+    /// `-mem`: how much memory the job may use on each host.
+    Memory,
     /// `-memory-alloc-kinds`.
     MemoryKinds,
     /// `-unique-names`: a publisher of a taken name gets another one.
@@ -456,6 +460,11 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::OnlyCpus, &["only-cpus"], &["LIST"],
         "only these CPUs of each host count for -bind-to, and ranks that are not bound may use only these; LIST is \
          0-3,8 by the system's numbers, c0-3 for cores, s1 for a socket"),
+    opt(Hosts, Key::Memory, &["mem"], &["SIZE"],
+        "let the job have at most SIZE memory on each host, all its processes there together: 512M, 4G; K, M and G are \
+         powers of 1024; the hosts need control groups that the system has delegated, else nothing starts"),
+    opt(Hosts, Key::Cpus, &["cpus"], &["N"],
+        "let the job have at most the time of N CPUs on each host, all its processes there together: 4, 1.5; as for -mem"),
     opt(Hosts, Key::RankFile, &["rankfile", "rf"], &["FILE"],
         "the host and the CPUs of each rank, as lines like rank 0=HOST slot=1:0-2, which means cores 0 to 2 of socket 1; \
          see FILES in the manual"),

@@ -76,6 +76,42 @@ fn a_daemon_short_of_descriptors_refuses_a_job_and_continues_to_serve() {
     end_daemon(&suite);
 }
 
+/// The controllers of this process's control group of version 2, if it has such a group.
+fn controllers() -> Option<String> {
+    let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::"))?.to_owned();
+    let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
+    let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let point = mounts.find(|words| words.get(2) == Some(&"cgroup2"))?[1].to_owned();
+    std::fs::read_to_string(format!("{point}{own}/cgroup.controllers")).ok()
+}
+
+#[test]
+fn a_job_whose_limits_of_a_host_cannot_be_kept_does_not_start() {
+    let has = controllers().unwrap_or_default();
+    if has.split_whitespace().any(|it| it == "memory" || it == "cpu") {
+        return skip("limits of a host: its control groups may keep them");
+    }
+    let suite = Suite::new();
+    for standing in [false, true] {
+        if standing {
+            suite.start_daemon();
+        }
+        for (option, value, start) in [
+            ("-mem", "1G", "-mem: "),
+            ("-cpus", "1.5", "-cpus: "),
+            ("-mem=1G", "-cpus=2", "-mem and -cpus: "),
+        ] {
+            let touch = ["touch", "has-run"];
+            let output = suite.mpirun([option, value, "-n", "2"].into_iter().chain(touch)).output();
+            output.code(125).says(&[start, "control group"]).brief();
+            assert!(!suite.path("has-run").exists());
+        }
+        suite.mpirun(["-n", "2", "true"]).output().code(0).quiet();
+    }
+    suite.only_the_daemon_is_left();
+}
+
 #[test]
 fn a_job_beyond_the_users_process_limit_ends_with_an_error() {
     if !is_root() {

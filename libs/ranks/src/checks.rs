@@ -24,7 +24,7 @@ pub(crate) const RLIMIT_NOFILE: u8 = 7;
 const LAST_RESOURCE: u8 = 15;
 
 /// The results of the checks.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Checked {
     /// By argset.
     pub(crate) launches: BTreeMap<usize, Launch>,

@@ -32,8 +32,8 @@ impl Ranks {
         // A shim's child has another number.
         let number = shim.is_none().then_some(pid);
         let end = shim.and_then(|shim| shim.end()).unwrap_or(end);
-        if !is_kill && matches!(end, RankEnd::Signaled { signal: SIGKILL, .. }) {
-            self.explain(context, rank, number);
+        if !is_kill {
+            self.explain(context, rank, (end, number));
         }
         self.note_end(context.job, rank, (end, is_kill));
     }
@@ -78,15 +78,34 @@ impl Ranks {
         }
     }
 
-    /// Reports to the user that the kernel has killed a rank for lack of memory.
-    fn explain(&mut self, context: Context<'_>, rank: Rank, pid: Option<Pid>) {
-        let Some(cause) = self.memory.cause_of(pid, context.host) else { return };
+    /// Reports to the user that the kernel has killed a rank for lack of memory, or a process in a job with a limit.
+    fn explain(&mut self, context: Context<'_>, rank: Rank, (end, pid): (RankEnd, Option<Pid>)) {
+        let is_killed = matches!(end, RankEnd::Signaled { signal: SIGKILL, .. });
+        let limit = context.job.spec.allowance.memory;
+        let in_group = limit.and_then(|_| self.memory.cause_in_group(context.host));
+        let cause = match in_group {
+            Some(cause) => cause,
+            None if is_killed => self.memory.cause_of(pid, context.host),
+            None => None,
+        };
+        let Some(cause) = cause else { return };
         let (host, name) = (context.job.host(), context.job.name_of(rank));
-        self.notice(match cause {
-            Cause::Certain => format!(
+        let victim = match is_killed {
+            true => format!("rank {name}"),
+            false => format!("a process of the job, perhaps of rank {name}"),
+        };
+        self.notice(match (cause, limit) {
+            (Cause::OfJob(true), Some(limit)) => format!(
+                "host {host}: the job has used all of the {limit} that -mem gives it on that host: the kernel has killed {victim}"
+            ),
+            (Cause::OfJob(_), _) => format!(
+                "host {host}: memory ran out, but the job has used less than -mem gives it: the kernel has killed {victim} \
+                 (dmesg on that host has details)"
+            ),
+            (Cause::Certain, _) => format!(
                 "host {host}: memory ran out: the kernel has killed rank {name} (dmesg on that host has details)"
             ),
-            Cause::Possible => format!(
+            (Cause::Possible, _) => format!(
                 "host {host}: the kernel has killed a process for lack of memory since the job began, perhaps of rank {name} \
                  (dmesg on that host names it)"
             ),

@@ -6,6 +6,8 @@
 use mpd_wire::Rank;
 use mpd_wire::job::Failure;
 
+use crate::checks::Checked;
+
 /// Some ranks of a world that are started in one turn, by their places among those that run here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
@@ -35,6 +37,8 @@ pub(crate) enum Errand {
 /// What the answer to the open question is for.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiting {
+    /// The limits of the job, as the last check of the world.
+    Limits(Rank, Box<Checked>),
     /// The start of the next rank of the batch.
     Start(Batch),
     /// A piece of a command for the debugger of a rank.

@@ -16,6 +16,8 @@ pub trait Host {
     fn kills(&self) -> Option<u64>;
     /// The processes that it has killed since that time on the clock of its log; `None`: the log cannot be read.
     fn victims(&self, since: Duration) -> Option<Victims>;
+    /// The file `memory.events` of the job's control group; `None`: there is none, or it cannot be read.
+    fn memory_events(&self) -> Option<String>;
     /// The niceness of this process.
     fn niceness(&self) -> Option<i8>;
     /// Whether this process may give others that niceness.

@@ -80,6 +80,8 @@ pub enum Input {
 pub enum Answer {
     /// Yes or no; whether the action succeeded.
     Is(bool),
+    /// Why the job cannot be limited; a text for people.
+    Limited(Result<(), String>),
     Started(Result<Started, StartProblem>),
     /// The number of the adopted process.
     Adopted(Result<u32, Failure>),

@@ -37,6 +37,7 @@
 //! | `table` | the ranks that were started |
 //! | `errand` | steps that follow each other, with questions between them |
 //! | `memory` | ranks that the kernel has killed for lack of memory |
+//! | `limits` | what the job may use on its host |
 //! | `cpu_share` | the weight of the ranks among other sessions |
 //! | `reaping` | when to look for dead children, and for which |
 //! | `input`, `output`, `host` | what the owner reports, performs and reads |
@@ -52,6 +53,7 @@ mod failures;
 mod host;
 mod input;
 mod launch;
+mod limits;
 mod memory;
 mod output;
 mod ranks;
@@ -72,6 +74,7 @@ pub use failures::StartProblem;
 pub use host::{Host, Unentered, Victims};
 pub use input::{Answer, Input, Sent, Started};
 pub use launch::Launch;
+pub use limits::{Fault, Groups, Place, Refusal, impose};
 pub use output::{Line, Output, Question, Slot, Start, Way};
 pub use ranks::{Beginning, Context, Ranks};
 pub use shim::resize;

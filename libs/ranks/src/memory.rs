@@ -14,6 +14,28 @@ pub(crate) enum Cause {
     Certain,
     /// The kernel has killed a process of this host, and does not tell us which.
     Possible,
+    /// The kernel has killed a process of the job. The flag: because the job has reached its own limit.
+    OfJob(bool),
+}
+
+/// What the kernel counts for the group of a job: `memory.events`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Events {
+    /// Processes that were killed for lack of memory, of the group or of the host.
+    kills: u64,
+    /// How often the group was full.
+    full: u64,
+}
+
+impl Events {
+    /// `None` if one of them is missing or is no number: then nothing is known.
+    fn of(text: &str) -> Option<Self> {
+        let count = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+            lines.find(|(key, _)| *key == name)?.1.trim().parse().ok()
+        };
+        Some(Self { kills: count("oom_kill")?, full: count("oom")? })
+    }
 }
 
 /// The state of the host when the job began.
@@ -27,11 +49,34 @@ pub(crate) struct Memory {
     victims: Option<(u64, Option<Victims>)>,
     /// The number of kills when a rank was suspected last.
     suspected: u64,
+    /// What is known of the job's group, and was reported.
+    reported: Events,
 }
 
 impl Memory {
     pub(crate) fn begin(began: Duration, kills_before: Option<u64>) -> Self {
-        Self { began, kills_before, victims: None, suspected: kills_before.unwrap_or(0) }
+        Self {
+            began,
+            kills_before,
+            victims: None,
+            suspected: kills_before.unwrap_or(0),
+            reported: Events::default(),
+        }
+    }
+
+    /// Whether the kernel has killed a process of the job's group which was not reported yet. `None`: that is not known.
+    pub(crate) fn cause_in_group(&mut self, host: &dyn Host) -> Option<Option<Cause>> {
+        let now = Events::of(&host.memory_events()?)?;
+        if now.kills <= self.reported.kills {
+            return Some(None);
+        }
+        let is_full = now.full > self.reported.full;
+        // Each kill is reported once. One reason may be that of several kills.
+        self.reported.kills += 1;
+        if now.kills == self.reported.kills {
+            self.reported.full = now.full;
+        }
+        Some(Some(Cause::OfJob(is_full)))
     }
 
     /// Why a process that SIGKILL has ended may have been killed for lack of memory. `None`: it was not. Without a
@@ -95,5 +140,32 @@ mod tests {
         let all = victims(&[1, 2, 3, 4]);
         assert_eq!(memory.cause_of(None, &host(9, all.clone())), Some(Cause::Possible));
         assert_eq!(memory.cause_of(None, &host(9, all)), None);
+    }
+
+    #[test]
+    fn each_kill_in_the_group_of_the_job_is_reported_once_with_its_reason() {
+        let mut memory = Memory::begin(Duration::ZERO, Some(5));
+        let mut manager = host(5, None);
+        let mut cause = |events| {
+            manager.events = events;
+            memory.cause_in_group(&manager)
+        };
+        assert_eq!(cause(None), None);
+        let none = Some("low 0\nhigh 0\nmax 9\noom 0\noom_kill 0\noom_group_kill 0\n");
+        assert_eq!(cause(none), Some(None));
+        // The group of an outer limit was full.
+        assert_eq!(cause(Some("max 9\noom 0\noom_kill 1\n")), Some(Some(Cause::OfJob(false))));
+        assert_eq!(cause(Some("max 9\noom 0\noom_kill 1\n")), Some(None));
+        let both = Some("oom 1\noom_kill 3\nsock_throttled 0\n");
+        assert_eq!(cause(both), Some(Some(Cause::OfJob(true))));
+        assert_eq!(cause(both), Some(Some(Cause::OfJob(true))));
+        assert_eq!(cause(both), Some(None));
+    }
+
+    #[test]
+    fn events_that_are_not_understood_are_not_no_events() {
+        for text in ["", "oom 0\n", "oom_kill 0\n", "oom 0\noom_kill many\n", "oom\noom_kill\n"] {
+            assert_eq!(Events::of(text), None, "{text:?}");
+        }
     }
 }

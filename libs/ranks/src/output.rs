@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mpd_ending::{Pid, SignalTarget};
 use mpd_job::manager::Input as JobInput;
 use mpd_placement::binding::Bindings;
-use mpd_wire::job::Bytes;
+use mpd_wire::job::{Allowance, Bytes};
 use mpd_wire::message::{ManagerReport, Phase, ShimOrder};
 use mpd_wire::{Rank, RankSet};
 
@@ -94,6 +94,8 @@ pub enum Line {
 /// An action whose result decides how to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
+    /// Limit the job on this host. No process runs yet. With `Answer::Limited`.
+    Limit(Allowance),
     /// Start the process of a rank. With `Answer::Started`.
     Start(Start),
     /// Make the adopted process a rank. With `Answer::Adopted`.
@@ -123,6 +125,8 @@ pub struct Start {
     pub variables: Vec<String>,
     /// The arguments, if they differ from rank to rank; else none.
     pub arguments: Vec<Bytes>,
+    /// The rank is not started outside of the job's control group, which has limits.
+    pub is_confined: bool,
     /// Which of standard input, output and error are closed.
     pub closed: [bool; 3],
     /// Standard input is a pipe.

@@ -74,6 +74,8 @@ pub struct Ranks {
     /// The process to adopt has arrived, and is not a rank yet.
     pub(crate) arrived: bool,
     pub(crate) daemon: Pid,
+    /// The job has its limits on this host.
+    pub(crate) is_confined: bool,
     /// The size of the ranks' terminals, once it has changed.
     pub(crate) size: Option<(u16, u16)>,
     pub(crate) memory: Memory,
@@ -100,6 +102,7 @@ impl Ranks {
             starting: BTreeMap::new(),
             arrived: adopts,
             daemon,
+            is_confined: false,
             size: None,
             memory: Memory::begin(began, kills),
             cpu_share: CpuShare::default(),
@@ -264,6 +267,9 @@ impl Ranks {
 
     fn take_answer(&mut self, context: Context<'_>, answer: Answer) {
         match (self.agenda.answered(), answer) {
+            (Some(Waiting::Limits(first, checked)), Answer::Limited(limited)) => {
+                self.end_limits(context, first, (*checked, limited));
+            }
             (Some(Waiting::Start(batch)), Answer::Started(started)) => {
                 self.end_start(context, batch, started);
             }

@@ -40,7 +40,7 @@ impl Ranks {
             None if self.arrived => Ok(Checked::default()),
             None => self.check_world(context, Rank(0)),
         };
-        self.end_checks(context, Rank(0), checked);
+        self.limit(context, Rank(0), checked);
     }
 
     /// The ranks of an unknown world cannot be started.
@@ -55,7 +55,32 @@ impl Ranks {
             let problem = "the order of the world is malformed".to_owned();
             Err(Failure::Suite { problem })
         };
-        self.end_checks(context, first, checked);
+        self.limit(context, first, checked);
+    }
+
+    /// Limits the job after all other checks, before its first process on this host. The adopted process is in no group.
+    fn limit(&mut self, context: Context<'_>, first: Rank, checked: Result<Checked, Failure>) {
+        let Context { job, .. } = context;
+        let has_ranks = job.worlds.of(first).is_some_and(|world| !world.here.is_empty());
+        let is_due = job.spec.allowance.is_bounded() && !self.is_confined && !self.arrived;
+        match checked {
+            Ok(checked) if is_due && has_ranks => {
+                let waiting = Waiting::Limits(first, Box::new(checked));
+                self.ask(Question::Limit(job.spec.allowance), waiting);
+            }
+            checked => self.end_checks(context, first, checked),
+        }
+    }
+
+    pub(crate) fn end_limits(
+        &mut self,
+        context: Context<'_>,
+        first: Rank,
+        (checked, limited): (Checked, Result<(), String>),
+    ) {
+        self.is_confined = limited.is_ok();
+        let limited = limited.map_err(|problem| Failure::Suite { problem });
+        self.end_checks(context, first, limited.map(|()| checked));
     }
 
     fn check_world(&self, context: Context<'_>, first: Rank) -> Result<Checked, Failure> {
@@ -191,6 +216,7 @@ impl Ranks {
             argset,
             variables: variables(context, world, rank, gpus),
             arguments: arguments(context.job, world, rank),
+            is_confined: self.is_confined,
             closed: spec.closed_in(&world.spec.argsets[argset], is_fed),
             is_fed,
             is_muted: is_first && !spec.output.keeps(rank),

@@ -163,6 +163,8 @@ fn job_lines(
         ),
         ("ranks may leave", flag(spec.elastic)),
         ("a silent host is lost after", spec.host_timeout.map(|seconds| format!("{seconds} s"))),
+        ("memory on each host", spec.allowance.memory.map(|memory| memory.to_string())),
+        ("CPUs on each host", spec.allowance.cpus.map(|cpus| cpus.to_string())),
         ("ranks may run alone", flag(spec.allow_alone)),
         ("no PMIx", flag(spec.no_pmix)),
         ("unique names", flag(spec.unique_names)),

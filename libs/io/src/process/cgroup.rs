@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes a group called `name` below this process's own, if that is possible.
+    /// Makes a group called `name` below the own one, if that is possible.
     pub fn create(name: &str) -> Option<Self> {
         static OWN: OnceLock<Option<PathBuf>> = OnceLock::new();
         let path = OWN.get_or_init(own_group).as_ref()?.join(name);
@@ -149,8 +149,37 @@ impl AsFd for Cgroup {
 /// Where distributions mount v2, alone or beside v1. The table of mounts costs a tenth of a millisecond.
 const USUAL_MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// The directory of this process's own v2 group. A mount may be hidden by a later one, or show a part of the groups only.
-fn own_group() -> Option<PathBuf> {
+/// The name of the group for processes of the suite, beside those of jobs, once a job has limits.
+pub const ASIDE: &str = "mpd-suite";
+
+/// The text of a file of a group.
+///
+/// # Errors
+/// The system's.
+pub fn read(path: &str) -> io::Result<String> {
+    procfile::table(path)
+}
+
+/// Writes a file of a group.
+///
+/// # Errors
+/// The system's: `NotFound` if the kernel has no such file.
+pub fn write(path: &str, text: &str) -> io::Result<()> {
+    // The kernel takes one write. It would refuse to make a file.
+    File::options().write(true).open(path)?.write_all(text.as_bytes())
+}
+
+/// The group in which this process makes others: that of this process, or the one above if its own is [`ASIDE`].
+pub fn own_group() -> Option<PathBuf> {
+    let own = group_of_this_process()?;
+    match own.file_name() {
+        Some(name) if name == ASIDE => own.parent().map(Path::to_owned),
+        _ => Some(own),
+    }
+}
+
+/// The directory of this process's v2 group. A mount may be hidden by a later one, or show a part of the groups only.
+fn group_of_this_process() -> Option<PathBuf> {
     let own =
         procfile::row("/proc/self/cgroup", |line| Some(line.strip_prefix("0::")?.to_owned()))?;
     let this = Pid::this().to_string();
@@ -200,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_own_group_has_this_process() {
-        if let Some(path) = own_group() {
+        if let Some(path) = group_of_this_process() {
             let members = fs::read_to_string(path.join("cgroup.procs")).unwrap();
             assert!(members.lines().any(|pid| pid == std::process::id().to_string()));
         }

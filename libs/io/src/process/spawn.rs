@@ -49,6 +49,8 @@ pub struct Extra<'a> {
     pub closed: [bool; 3],
     /// For a parent with many descriptors.
     pub low: Option<&'a LowNumbers>,
+    /// If the child cannot begin in its control group, it is not started.
+    pub is_confined: bool,
 }
 
 /// Low numbers for the descriptors of children. A child copies the table of its parent's descriptors. With thousands of
@@ -220,7 +222,7 @@ impl Spawn {
     }
 
     /// Starts the child with `descriptors` as its 0, 1, 2 … and with `extra`. If `cgroup` is given, a directory open
-    /// for reading, the child is in that control group. Returns when its program runs.
+    /// for reading, the child is in that control group, if the system permits it. Returns when its program runs.
     ///
     /// # Errors
     /// [`SpawnError`]; no process is left then.
@@ -264,7 +266,7 @@ impl Spawn {
             reset: signals::not_default(),
             failed: None,
         };
-        let spawned = raw::spawn(&mut plan, cgroup.map(|fd| fd.as_raw_fd()));
+        let spawned = raw::spawn(&mut plan, cgroup.map(|fd| (fd.as_raw_fd(), extra.is_confined)));
         drop(moved);
         match spawned {
             Ok(pid) => Ok(Pid::from_raw(pid)),

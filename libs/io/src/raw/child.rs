@@ -84,9 +84,12 @@ pub enum Step {
     Exec,
 }
 
-/// Starts a child by `plan`, in the control group open at `cgroup` if given. Returns its pid once it
-/// has exec'd, or the step that failed.
-pub(crate) fn spawn(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> Result<libc::pid_t, SpawnFault> {
+/// Starts a child by `plan`, in the control group open at `cgroup` if given. The flag: without the group, no child is
+/// started. Returns its pid once it has exec'd, or the step that failed.
+pub(crate) fn spawn(
+    plan: &mut Plan<'_>,
+    cgroup: Option<(RawFd, bool)>,
+) -> Result<libc::pid_t, SpawnFault> {
     let old = block_all().map_err(SpawnFault::Clone)?;
     let result = clone_child(plan, cgroup);
     // Signals that stay blocked still reach a process that reads them from a descriptor.
@@ -173,10 +176,10 @@ struct CloneArgs {
 }
 
 /// Returns the pid, or a negated errno.
-fn clone_child(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> c_long {
+fn clone_child(plan: &mut Plan<'_>, cgroup: Option<(RawFd, bool)>) -> c_long {
     let shared = if plan.below.is_some() { libc::CLONE_FILES as u64 } else { 0 };
     let plan: *mut Plan<'_> = plan;
-    if let Some(cgroup) = cgroup {
+    if let Some((cgroup, is_confined)) = cgroup {
         let args = CloneArgs {
             flags: CLONE_FLAGS | CLONE_INTO_CGROUP | shared,
             exit_signal: libc::SIGCHLD as u64,
@@ -188,7 +191,7 @@ fn clone_child(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> c_long {
         let result =
             unsafe { vfork_call(libc::SYS_clone3, &raw const args as u64, size, plan.cast()) };
         // Containers may forbid clone3 or this group; the plain clone always exists.
-        if result >= 0 || result == -c_long::from(libc::EAGAIN) {
+        if result >= 0 || is_confined || result == -c_long::from(libc::EAGAIN) {
             return result;
         }
     }

@@ -36,6 +36,7 @@ mod tests {
         HostChoice, LabelFormat, Limit, OnCrash, OnFailure, OutputSpec, PlacementSpec, RankOrder,
         SpawnOptions, SpawnPolicy, Spread,
     };
+    use crate::job::{Allowance, CpuAmount, MemorySize};
 
     fn cpus() -> CpuChoices {
         CpuChoices {
@@ -52,6 +53,11 @@ mod tests {
         let mut host = HostChoice::new("h1".into(), Some(4));
         (host.max, host.gpus, host.speed) = (Some(8), Some(2), Some(150));
         host
+    }
+
+    fn allowance() -> Allowance {
+        let cpus = CpuAmount::try_from(1500).ok();
+        Allowance { memory: MemorySize::try_from(4 << 30).ok(), cpus }
     }
 
     fn spawn_options() -> SpawnOptions {
@@ -124,6 +130,7 @@ mod tests {
             closed: [false, true, false],
             niceness: Some(-3),
             host_timeout: Some(20),
+            allowance: allowance(),
             allow_alone: true,
             no_pmix: true,
             record: Some(b"/tmp/logs".to_vec()),

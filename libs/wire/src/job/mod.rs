@@ -1,6 +1,7 @@
 //! A job: its specification, its hosts and ranks, the ends of its ranks, and the exit code of
 //! `mpirun`.
 
+mod allowance;
 mod bounds;
 mod codec;
 mod cpu_choice;
@@ -21,6 +22,7 @@ mod spawn_options;
 mod spec;
 mod world;
 
+pub use allowance::{Allowance, CpuAmount, InvalidAllowance, MemorySize};
 pub use bounds::{Bytes, MAX_ARGSETS, MAX_HOST_ENTRIES, MAX_HOSTS, MAX_RANKS, MAX_SPEC, Misfit};
 pub use codec::InvalidSpec;
 pub use cpu_choice::{CpuChoice, CpuChoices, CpuNumbers, CpuRange, MAX_CPU};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::binary;
 use crate::bounded::{at_most, at_most_if_any};
+use crate::job::allowance::Allowance;
 use crate::job::bounds::{Bytes, MAX_ARGSETS, MAX_HOST_ENTRIES, MAX_RANKS, Misfit};
 use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
@@ -101,6 +102,9 @@ pub struct JobSpec {
     /// After so many seconds without a message from the manager of a host, the host is lost; `None`: 8.
     #[serde(skip_serializing_if = "is_default")]
     pub host_timeout: Option<u32>,
+    /// What the job may use on each host.
+    #[serde(skip_serializing_if = "is_default")]
+    pub allowance: Allowance,
     /// Whether the managers offer no PMIx, so that they listen at no port.
     #[serde(skip_serializing_if = "is_default")]
     pub no_pmix: bool,

@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 use super::adoption::Adoption;
 use super::launches::{Prepared, spawn_of};
 use super::process::{Ends, Given, RankProcess, StartError};
-use super::{Ranks, resources};
+use super::{Ranks, confinement, resources};
 use crate::manager::context::Turn;
 use crate::manager::stdio::pipes::Pipes;
 use crate::manager::tokens::MPI_USERS;
@@ -31,6 +31,9 @@ impl Ranks {
     /// Answers a question.
     pub(super) fn answer(&mut self, turn: &Turn<'_>, question: Question) -> Answer {
         match question {
+            Question::Limit(allowance) => {
+                Answer::Limited(confinement::impose(allowance, self.cgroup.as_deref()))
+            }
             Question::Start(start) => Answer::Started(self.start(turn, start)),
             Question::Adopt(slot) => Answer::Adopted(self.adopt(turn, slot)),
             Question::Send(rank, order) => Answer::Sent(self.shims.send(rank, &order)),
@@ -75,6 +78,7 @@ impl Ranks {
             cpus: cpus.as_ref(),
             closed: start.closed,
             low: self.low.as_ref(),
+            is_confined: start.is_confined,
         };
         let given = Given {
             fed: start.is_fed,

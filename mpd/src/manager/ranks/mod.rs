@@ -6,6 +6,7 @@
 //! | [`answers`] | the answers to the machine's questions |
 //! | [`launches`], [`resources`] | what ranks are started with, and the report of their CPUs |
 //! | [`process`], [`descriptors`] | the process of a rank, its descriptors, and their tokens |
+//! | [`confinement`] | limits of the job's control group |
 //! | [`shims`] | the control sockets of launcher shims |
 //! | [`adoption`] | a process that ran before its job |
 //! | [`readiness`] | the order in which processes are killed when memory runs out |
@@ -13,6 +14,7 @@
 
 mod adoption;
 mod answers;
+mod confinement;
 mod descriptors;
 mod launches;
 mod process;
@@ -176,7 +178,8 @@ impl Ranks {
         act: impl FnOnce(&mut machine::Ranks, Context<'_>),
     ) {
         let directory = turn.job.directory.as_deref();
-        let host = ThisHost { staging, directory, groups: &self.groups };
+        let (groups, group) = (&self.groups, self.cgroup.as_deref());
+        let host = ThisHost { staging, directory, groups, group };
         act(&mut self.machine, Context { now: turn.now(), job: turn.job, host: &host });
     }
 

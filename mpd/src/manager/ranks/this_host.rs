@@ -9,6 +9,7 @@ use std::time::Duration;
 use mpd_ending::Pid;
 use mpd_io::files::logging::plain;
 use mpd_io::host::{cpus, gpus};
+use mpd_io::process::cgroup::{self, Cgroup};
 use mpd_io::process::{locate, oom, priority};
 use mpd_placement::cpu::Cpu;
 use mpd_placement::gpus::Gpus;
@@ -27,6 +28,8 @@ pub(super) struct ThisHost<'a> {
     /// The job's directory.
     pub(super) directory: Option<&'a Path>,
     pub(super) groups: &'a Groups,
+    /// The control group of the job, if there is one.
+    pub(super) group: Option<&'a Cgroup>,
 }
 
 impl Host for ThisHost<'_> {
@@ -37,6 +40,11 @@ impl Host for ThisHost<'_> {
     fn victims(&self, since: Duration) -> Option<Victims> {
         let victims = oom::victims(since)?;
         Some(victims.into_iter().map(|victim| Pid(victim.pid)).collect())
+    }
+
+    fn memory_events(&self) -> Option<String> {
+        let path = self.group?.path().join("memory.events");
+        cgroup::read(path.to_str()?).ok()
     }
 
     fn niceness(&self) -> Option<i8> {

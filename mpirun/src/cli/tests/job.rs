@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpd_wire::job::{AbortScope, LabelFormat, OnFailure};
+use mpd_wire::job::{AbortScope, Allowance, LabelFormat, OnFailure};
 
 use super::*;
 
@@ -44,6 +44,25 @@ fn the_silence_after_which_a_host_is_lost_is_at_least_three_seconds() {
     for bad in ["2", "0", "86401", "x", "-1", "4.5"] {
         assert!(problem(&format!("-host-timeout={bad} a")).contains("from 3 to 86400"), "{bad}");
     }
+}
+
+#[test]
+fn memory_and_cpus_of_a_host_are_limits_of_the_whole_job() {
+    assert!(!spec("a").allowance.is_bounded());
+    let shown = |line: &str| {
+        let Allowance { memory, cpus } = spec(line).allowance;
+        (memory.map(|it| it.to_string()), cpus.map(|it| it.to_string()))
+    };
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(shown("-mem 4096m -cpus 1.5 a"), (text("4G"), text("1.5")));
+    assert_eq!(shown("a : -n 2 -cpus 03.125 b : -mem 1048577 c"), (text("1048577"), text("3.125")));
+    for bad in ["", "0", "1023K", "4T", "-1", "1.5G", "unlimited", "99999999999999999999"] {
+        assert!(problem(&format!("-mem={bad} a")).contains("-mem"), "{bad}");
+    }
+    for bad in ["", "0", "0.009", ".5", "1.2345", "x", "-1", "100001", "4294967297"] {
+        assert!(problem(&format!("-cpus={bad} a")).contains("number of CPUs"), "{bad}");
+    }
+    assert!(problem("-mem 1G : -mem 2G a").contains("contradict each other"));
 }
 
 #[test]
