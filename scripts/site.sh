@@ -43,6 +43,7 @@ site_programs() {
     cat <<END
 mkdir -p $bin
 mount --bind $MPD_BIN_DIR $bin
+cp $ROOT/contrib/package/mpd-site-group /usr/lib/mpd-suite
 ln -s /usr/sbin/sshd /usr/lib/mpd-suite/mpd-sshd
 ln -s $version /usr/lib/mpd-suite/current
 cp $ROOT/contrib/package/mpd-sshd.pam /etc/pam.d/mpd-sshd

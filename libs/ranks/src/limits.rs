@@ -1,9 +1,9 @@
 //! What a job may use on this host: which files of control groups get which text, and why a job is refused.
 //!
 //! The job has a group below that of its daemon. The kernel lets a group with processes of its own give no controller to
-//! groups below it. So with the first limit, the processes of the suite move to a group beside those of jobs. Other
-//! programs are not moved. The kernel kills one process when the group is full, and not the whole group. The job
-//! then ends as after other failures of a rank.
+//! groups below it. So with the first limit, the processes of the suite move to a group beside those of jobs, with what they
+//! have started. Other programs are not moved. The kernel kills one process when the group is full, and not the whole
+//! group. The job then ends as after other failures of a rank.
 
 use std::fmt;
 
@@ -16,8 +16,8 @@ pub trait Groups {
     fn write(&self, path: &str, text: &str) -> Result<(), Fault>;
     /// Makes a group.
     fn make(&self, path: &str) -> Result<(), Fault>;
-    /// The name of the program of a process; `None`: it cannot be read, or the process has ended.
-    fn program_of(&self, pid: Pid) -> Option<String>;
+    /// The name of the program of a process, and its parent; `None`: they cannot be read, or the process has ended.
+    fn program_of(&self, pid: Pid) -> Option<(String, Pid)>;
 }
 
 /// Why the system has refused something.
@@ -65,6 +65,9 @@ const PERIOD_US: u64 = 100_000;
 
 /// How often processes may arrive in the daemon's group while it is emptied.
 const MAX_ROUNDS: usize = 20;
+
+/// Most ancestors of a process that are looked at.
+const MAX_ANCESTORS: usize = 64;
 
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
@@ -161,10 +164,13 @@ fn clear(above: &str, own: &str, groups: &dyn Groups) -> Result<(), Reason> {
         // A process outside of our view has the number 0.
         let pid = Pid(line.parse().unwrap_or(0));
         match groups.program_of(pid) {
-            Some(program) if is_of_suite(&program) => pids.push(line),
+            Some(_) if is_of_suite(pid, groups) => pids.push(line),
             // It has ended, or is hidden. A hidden one keeps the group busy.
             None if pid.0 != 0 => {}
-            program => return Err(Reason::Occupied { group: above.to_owned(), pid, program }),
+            program => {
+                let program = program.map(|(name, _)| name);
+                return Err(Reason::Occupied { group: above.to_owned(), pid, program });
+            }
         }
     }
     let own = format!("{above}/{own}");
@@ -179,9 +185,14 @@ fn clear(above: &str, own: &str, groups: &dyn Groups) -> Result<(), Reason> {
     })
 }
 
-/// Whether a program of this name is of the suite. A user can give his own programs such a name, and then they move.
-fn is_of_suite(program: &str) -> bool {
-    program.starts_with("mpd") || ["mpirun", "mpiexec", "mpigdb"].contains(&program)
+/// Whether a process is of the suite, or was started by one of the suite, as ssh by `mpdboot`. A user can give his own
+/// programs such a name, and then they move.
+fn is_of_suite(pid: Pid, groups: &dyn Groups) -> bool {
+    let begin = groups.program_of(pid);
+    let line = std::iter::successors(begin, |(_, parent)| groups.program_of(*parent));
+    line.take(MAX_ANCESTORS).any(|(program, _)| {
+        program.starts_with("mpd") || ["mpirun", "mpiexec", "mpigdb"].contains(&program.as_str())
+    })
 }
 
 fn read(groups: &dyn Groups, path: String) -> Result<String, Reason> {
@@ -258,6 +269,8 @@ mod tests {
         /// The group of each process.
         processes: RefCell<BTreeMap<i32, String>>,
         programs: BTreeMap<i32, &'static str>,
+        /// The others are children of process 1.
+        parents: BTreeMap<i32, i32>,
         groups: RefCell<BTreeSet<String>>,
         /// Processes that arrive in the group whenever it was emptied.
         arriving: RefCell<Vec<i32>>,
@@ -342,8 +355,9 @@ mod tests {
             if is_new { Ok(()) } else { Err(fault(EEXIST)) }
         }
 
-        fn program_of(&self, pid: Pid) -> Option<String> {
-            self.programs.get(&pid.0).map(|&program| program.to_owned())
+        fn program_of(&self, pid: Pid) -> Option<(String, Pid)> {
+            let parent = Pid(self.parents.get(&pid.0).copied().unwrap_or(1));
+            self.programs.get(&pid.0).map(|&program| (program.to_owned(), parent))
         }
     }
 
@@ -434,6 +448,19 @@ mod tests {
                 .unwrap_err()
                 .contains("process 0 (of another container)")
         );
+    }
+
+    #[test]
+    fn what_the_suite_has_started_moves_with_it_and_what_has_started_the_suite_does_not() {
+        let programs = [(1, "systemd"), (7, "mpdboot"), (8, "sh"), (9, "ssh")];
+        let mut model = Model::new("memory", &programs);
+        model.processes.borrow_mut().remove(&1);
+        model.parents = BTreeMap::from([(8, 7), (9, 8)]);
+        assert_eq!(model.impose(memory(1 << 20)), Ok(()));
+        let mut model = Model::new("memory", &programs);
+        model.processes.borrow_mut().remove(&1);
+        model.parents = BTreeMap::from([(7, 8), (9, 7)]);
+        assert!(model.impose(memory(1 << 20)).unwrap_err().contains("process 8 (sh)"));
     }
 
     #[test]

@@ -184,14 +184,16 @@ fn lives(pid: Pid) -> bool {
     state_of(pid).is_some_and(|state| !"ZX".contains(state))
 }
 
-/// The name of a process's program, as the kernel knows it; `None`: the process is hidden, or has ended.
-pub fn program_of(pid: Pid) -> Option<String> {
-    status::field(&status::of(pid), "Name:").map(ToOwned::to_owned)
+/// The name of a process's program, as the kernel knows it, and the parent; `None`: the process is hidden, or has ended.
+pub fn program_of(pid: Pid) -> Option<(String, Pid)> {
+    let status = status::of(pid);
+    let parent = status::field(&status, "PPid:")?.parse().ok()?;
+    Some((status::field(&status, "Name:")?.to_owned(), Pid::from_raw(parent)))
 }
 
 /// A description of a process for messages: its number, the name of its program, its user.
 pub fn describe(pid: Pid) -> String {
-    let name = program_of(pid).unwrap_or_else(|| "?".to_owned());
+    let name = program_of(pid).map_or_else(|| "?".to_owned(), |(name, _)| name);
     let owner = fs::metadata(format!("/proc/{pid}")).map(|metadata| user_name(metadata.uid()));
     let owner = owner.unwrap_or_else(|_| "?".to_owned());
     format!("process {pid} ({name}) of user {owner}")

@@ -3,7 +3,7 @@
 use mpd_ending::Pid;
 use mpd_io::files::logging::plain;
 use mpd_io::process::cgroup::{self, Cgroup};
-use mpd_io::process::identity::process_of;
+use mpd_io::process::identity::{number_of, process_of};
 use mpd_io::process::tree;
 use mpd_ranks::{Fault, Groups, Place};
 use mpd_wire::job::Allowance;
@@ -41,8 +41,8 @@ impl Groups for OfThisHost {
         std::fs::create_dir(path).map_err(|e| fault(&e))
     }
 
-    fn program_of(&self, pid: Pid) -> Option<String> {
-        tree::program_of(process_of(pid))
+    fn program_of(&self, pid: Pid) -> Option<(String, Pid)> {
+        tree::program_of(process_of(pid)).map(|(program, parent)| (program, number_of(parent)))
     }
 }
 
