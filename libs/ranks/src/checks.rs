@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use mpd_debug::shim::{Plan, Tracing};
-use mpd_placement::binding::Bindings;
-use mpd_placement::gpus::Gpus;
 use mpd_wire::Rank;
 use mpd_wire::job::{Argset, Bytes, Failure, Limit, names_architecture};
 
 use crate::environment::environment;
 use crate::failures::cannot_enter;
 use crate::host::{Host, Unentered};
-use crate::launch::Launch;
+use crate::launch::{Checked, Launch};
 use crate::resources;
 use crate::world_context::WorldContext;
 
@@ -22,16 +20,6 @@ const OWN_DESCRIPTORS: u64 = 64;
 /// Numbers of Linux: the limit of descriptors, and the last one of all limits.
 pub(crate) const RLIMIT_NOFILE: u8 = 7;
 const LAST_RESOURCE: u8 = 15;
-
-/// The results of the checks.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Checked {
-    /// By argset.
-    pub(crate) launches: BTreeMap<usize, Launch>,
-    pub(crate) bindings: Bindings,
-    /// The GPUs of this host, if ranks get GPUs.
-    pub(crate) gpus: Option<Gpus>,
-}
 
 /// Checks the programs of `ranks`, which are to run here besides the ranks that already run.
 ///

@@ -6,7 +6,7 @@
 use mpd_wire::Rank;
 use mpd_wire::job::Failure;
 
-use crate::checks::Checked;
+use crate::launch::Checked;
 
 /// Some ranks of a world that are started in one turn, by their places among those that run here.
 #[derive(Clone, Copy, Debug)]

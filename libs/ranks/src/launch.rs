@@ -1,7 +1,11 @@
-//! How the ranks of an argset are started.
+//! How the ranks of an argset are started, and the results of the checks of a world.
+
+use std::collections::BTreeMap;
 
 use mpd_debug::shim::Plan;
 use mpd_ending::Pid;
+use mpd_placement::binding::Bindings;
+use mpd_placement::gpus::Gpus;
 use mpd_wire::job::{Bytes, Program};
 
 /// How the ranks of an argset are started. No text contains a NUL byte.
@@ -21,4 +25,14 @@ pub struct Launch {
     pub niceness: Option<i8>,
     /// The descendants of this process may trace the ranks.
     pub tracer: Pid,
+}
+
+/// The results of the checks of a world.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Checked {
+    /// By argset.
+    pub(crate) launches: BTreeMap<usize, Launch>,
+    pub(crate) bindings: Bindings,
+    /// The GPUs of this host, if ranks get GPUs.
+    pub(crate) gpus: Option<Gpus>,
 }

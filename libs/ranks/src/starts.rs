@@ -8,11 +8,12 @@ use mpd_wire::job::{Failure, RankEnd};
 use mpd_wire::message::Phase;
 use mpd_wire::{Rank, RankSet};
 
-use crate::checks::{Checked, check};
+use crate::checks::check;
 use crate::environment::{arguments, variables};
 use crate::errand::{Batch, Errand, Waiting};
 use crate::failures::{StartProblem, start_failure};
 use crate::input::Started;
+use crate::launch::Checked;
 use crate::output::{Output, Question, Start};
 use crate::ranks::{Context, Ranks, Search, Starting};
 use crate::shim::Shim;

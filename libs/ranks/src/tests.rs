@@ -13,8 +13,8 @@ use mpd_placement::gpus::Gpus;
 use mpd_placement::locality::Topology;
 use mpd_sansio::Time;
 use mpd_wire::job::{
-    Allowance, Argset, Cookie, Crash, Debug, Failure, Group, HostSlices, JobKey, JobSpec, Limit,
-    MemorySize, Program, RankEnd, Unusable,
+    Argset, Cookie, Crash, Debug, Failure, Group, HostSlices, JobKey, JobSpec, Limit, Program,
+    RankEnd, Unusable,
 };
 use mpd_wire::message::{HostLimits, Phase, ProgramEnd, ShimOrder, ShimReport, StartJob};
 use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
@@ -27,6 +27,8 @@ use crate::launch::Launch;
 use crate::output::{Line, Output, Question, Slot, Way};
 use crate::ranks::{Beginning, Context, Ranks};
 use crate::search::FIRST_SEARCH;
+
+mod limits;
 
 const BEGINNING: Beginning =
     Beginning { adopts: false, began: Duration::ZERO, kills: Some(0), daemon: Pid(2) };
@@ -583,82 +585,6 @@ fn a_rank_that_the_kernel_has_killed_for_lack_of_memory_is_explained_unless_all_
         let is_notice = |input: &&JobInput| matches!(input, JobInput::Notice(_));
         assert_eq!(posted(&outputs).iter().filter(is_notice).count(), notices);
     }
-}
-
-/// A job of one rank with a limit of memory.
-fn limited_job() -> Job {
-    let mut job = job(1);
-    let allowance = Allowance { memory: MemorySize::try_from(4 << 30).ok(), cpus: None };
-    job.spec = Rc::new(JobSpec { allowance, ..(*job.spec).clone() });
-    job
-}
-
-#[test]
-fn the_group_of_a_job_gets_its_limits_once_and_before_the_first_rank() {
-    let mut manager = Manager::with(limited_job(), BEGINNING);
-    let checked = manager.give(Input::Check(None));
-    let allowance = manager.job.spec.allowance;
-    let limit = Output::Ask(Question::Limit(allowance));
-    in_order(&checked, &[limit.clone(), Output::Job(JobInput::Ready)]);
-    manager.give(Input::Go);
-    let outputs = manager.give(Input::Turn);
-    let is_confined = |output: &Output| matches!(output, Output::Ask(Question::Start(start)) if start.is_confined);
-    assert!(outputs.iter().any(is_confined) && !outputs.contains(&limit));
-    let outputs = manager.give(Input::Prepare(Rank(0), true));
-    assert!(!outputs.contains(&limit), "a further world has the same group");
-}
-
-#[test]
-fn a_job_that_cannot_have_its_limits_does_not_start_and_one_without_limits_does_not_ask() {
-    let mut manager = Manager::with(limited_job(), BEGINNING);
-    manager.unlimited = Some("-mem: no".to_owned());
-    let outputs = manager.give(Input::Check(None));
-    let failure = Failure::Suite { problem: "-mem: no".to_owned() };
-    assert_eq!(posted(&outputs), [JobInput::StartFailed(failure)]);
-    // Nor does one whose other checks fail.
-    let mut manager = Manager::with(limited_job(), BEGINNING);
-    manager.descriptors = 1;
-    for outputs in [manager.give(Input::Check(None)), Manager::new(1).give(Input::Check(None))] {
-        assert!(!outputs.iter().any(|it| matches!(it, Output::Ask(Question::Limit(_)))));
-    }
-}
-
-#[test]
-fn a_kill_in_a_job_with_a_limit_of_memory_is_reported_from_the_counts_of_its_group() {
-    let killed = RankEnd::Signaled { signal: 9, core: false };
-    let full = "host h1: the job has used all of the 4G that -mem gives it on that host: the kernel has killed ";
-    for (events, end, expected) in [
-        (Some("oom 1\noom_kill 1\n"), killed, Some(format!("{full}rank 0"))),
-        (
-            Some("oom 1\noom_kill 1\n"),
-            RankEnd::Exited(1),
-            Some(format!("{full}a process of the job, perhaps of rank 0")),
-        ),
-        // The host has killed others, and the rank was ended by a user.
-        (Some("oom 0\noom_kill 0\n"), killed, None),
-        (Some("oom 0\noom_kill 0\n"), RankEnd::Exited(0), None),
-        (None, RankEnd::Exited(1), None),
-    ] {
-        let mut manager = Manager::with(limited_job(), BEGINNING).started();
-        (manager.kills, manager.events) = (1, events);
-        let outputs = manager.give(Input::Reaped(pid_of(0), end, false));
-        let notices = posted(&outputs).into_iter().filter_map(|input| match input {
-            JobInput::Notice(text) => Some(text),
-            _ => None,
-        });
-        assert_eq!(notices.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
-    }
-}
-
-#[test]
-fn without_counts_of_the_group_a_kill_is_reported_from_those_of_the_host() {
-    let mut manager = Manager::with(limited_job(), BEGINNING).started();
-    (manager.kills, manager.victims) = (1, Some(vec![pid_of(0)]));
-    let end = RankEnd::Signaled { signal: 9, core: false };
-    let outputs = manager.give(Input::Reaped(pid_of(0), end, false));
-    assert!(posted(&outputs).iter().any(
-        |it| matches!(it, JobInput::Notice(text) if text.contains("memory ran out: the kernel"))
-    ));
 }
 
 // ----- shims -----
