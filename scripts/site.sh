@@ -18,19 +18,20 @@ end_site() {
     $rig down >/dev/null 2>&1 || true
 }
 
-# site_host DIRECTORY...: prints commands for sh that give a host its own /usr, /var/log, /etc/ssh with a new key, /etc/mpd, PAM
-# services, and more directories. They begin as those of the machine, which do not change.
+# Prints commands for sh that give a host a new key, and /usr, /etc, /var/lib and /var/log of its own.
+# They begin as those of the rig, which do not change.
 site_host() {
     cat <<END
-mkdir -p /etc/mpd /var/tmp/own
+mkdir /var/tmp/own
 mount -t tmpfs -o size=400m own /var/tmp/own
-for directory in /usr /var/log /etc/mpd /etc/ssh /etc/pam.d $*; do
+for directory in /usr /etc /var/lib /var/log; do
     upper=/var/tmp/own/upper\$directory work=/var/tmp/own/work\$directory
     mkdir -p \$upper \$work
     chmod --reference=\$directory \$upper
     mount -t overlay -o lowerdir=\$directory,upperdir=\$upper,workdir=\$work own \$directory
 done
-rm -rf /etc/ssh/ssh_host_* /var/log/mpd-suite
+cp /proc/sys/kernel/hostname /etc/hostname
+rm -rf /etc/mpd /etc/ssh/ssh_host_* /var/log/mpd-suite
 ssh-keygen -q -t ed25519 -N '' -C '' -f /etc/ssh/ssh_host_ed25519_key
 mkdir -p /etc/ssh/ssh_config.d
 printf 'Include /etc/ssh/ssh_config.d/*.conf\n' | cat - /etc/ssh/ssh_config >/etc/ssh/new
@@ -41,7 +42,7 @@ END
 # Prints commands for sh that give a host the version of these programs, as the packages would.
 site_programs() {
     cat <<END
-mkdir -p $bin
+mkdir -p /etc/mpd $bin
 mount --bind $MPD_BIN_DIR $bin
 cp $ROOT/contrib/package/mpd-site-group /usr/lib/mpd-suite
 ln -s /usr/sbin/sshd /usr/lib/mpd-suite/mpd-sshd
