@@ -215,6 +215,11 @@ fn a_stolen_run_host_cannot_pose_as_a_submit_host() {
 }
 
 #[test]
+fn a_stolen_run_host_cannot_enter_a_users_ring_that_does_not_contain_it() {
+    refused("a stolen run host: a ring of alice that does not contain it", "another key");
+}
+
+#[test]
 fn a_removed_host_starts_nothing() {
     refused("the removed host: alice's account at a starter", HOSTBASED);
 }
