@@ -52,6 +52,17 @@ $(site_pam)
 END
 }
 
+# make_packages: packages of these programs and this version, in $packages/$version.
+make_packages() {
+    mkdir -p "$TARGET"
+    packages=$(mktemp -d "$TARGET/$PROGRAM.XXXXXX")
+    scripts/package --programs "$MPD_BIN_DIR" --output "$packages/$version" >/dev/null
+}
+
+# A command for sh that prints the files of a host that packages or mpdsite may change.
+# shellcheck disable=SC2034
+site_files="{ find /usr /etc /var/lib/dpkg/alternatives /var/lib/*mpd* /var/log/*mpd* /run/*mpd*; find /etc/ssh -type f -exec md5sum {} +; } 2>/dev/null"
+
 # Prints a command for sh that removes from the PAM service what a namespace does not have: a login uid.
 site_pam() {
     echo 'sed -i /pam_loginuid/d /etc/pam.d/mpd-sshd'
