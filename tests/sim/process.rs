@@ -147,6 +147,10 @@ impl Kernel for HostKernel {
         Ok(Secrets { key, cookie: random, kvsname: random })
     }
 
+    fn pid(&self) -> u32 {
+        1
+    }
+
     fn cpus(&self) -> u32 {
         2
     }

@@ -1,7 +1,7 @@
 //! A daemon without a ring: its answers to managers and consoles. It knows only its own host.
 
 use mpd_jobtable::listing::hosted;
-use mpd_jobtable::{JobTable, ManagerMessage};
+use mpd_jobtable::{JobTable, ManagerMessage, NoRoot, by_request, manager_messages, no_such_job};
 use mpd_sansio::Time;
 use mpd_wire::DaemonName;
 use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, MeetingAnswer, RingRequest};
@@ -10,7 +10,6 @@ use crate::demand::Demand;
 use crate::guests::REFUSAL;
 use crate::local_names::LocalNames;
 use crate::output::Output;
-use crate::roots::{NoRoot, by_request, manager_messages, no_such_job};
 use crate::spawns;
 
 /// The answer to a console that wants the events of the job.

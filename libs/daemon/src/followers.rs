@@ -15,7 +15,6 @@ use mpd_wire::{DaemonName, Standing};
 
 use crate::effect::Effect;
 use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
-use crate::roots::no_such_job;
 
 /// Most consoles that follow events.
 const MAX_FOLLOWERS: usize = 256;
@@ -267,7 +266,7 @@ impl Follower {
         let away_since = match self.answered {
             Some(answered) => answered,
             None if missing.is_empty() && !is_away(ring, &self.job) => {
-                return Err(no_such_job(&self.job));
+                return Err(mpd_jobtable::no_such_job(&self.job));
             }
             None => self.since,
         };

@@ -21,10 +21,9 @@ pub enum Input {
         console: usize,
         request: RingRequest,
     },
-    /// A console asks for the state of this daemon, the process of that id.
+    /// A console asks for the state of this daemon.
     Status {
         console: usize,
-        pid: u32,
     },
     ConsoleGone(usize),
     /// A console submits a job. [`crate::Output::HandOver`] follows, or an answer with the reason of a refusal.

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use mpd_jobtable::{Level, Line};
+use mpd_jobtable::{Level, Line, Throttle};
 use mpd_ring::{Event, Sender};
 use mpd_sansio::Time;
 use mpd_wire::message::RingOrder;
-
-use crate::throttle::Throttle;
 
 /// The lines of the log about orders of other members and about refusals.
 #[derive(Debug, Default)]

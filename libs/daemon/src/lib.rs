@@ -17,6 +17,7 @@
 mod address;
 mod allocations;
 mod alone;
+mod connection;
 mod consoles;
 mod demand;
 mod draining;
@@ -42,18 +43,17 @@ mod output;
 mod pages;
 mod placement;
 mod request;
-mod roots;
 mod saved;
 mod spawns;
 mod stay;
 #[cfg(test)]
 mod tests;
-mod throttle;
 mod view;
 
 pub use address::Foreign;
 pub use allocations::{HookEnd, SlotsImage};
-pub use guests::{check_guest, check_job_of_guest};
+pub use connection::{Connection, Handed, Taken, Way, most_consoles, most_unread};
+pub use guests::check_guest;
 pub use input::{Input, RingEvent, Submitted};
 pub use lease::{First, LeaseTerms};
 pub use member::{Facts, Member, Membership};
@@ -61,5 +61,4 @@ pub use node::{At, Kernel, Node};
 pub use output::{HookId, Output, RingAction};
 pub use saved::{Before, RingImage, Saved};
 pub use stay::Entrance;
-pub use throttle::Throttle;
 pub use view::{RingIdentity, not_pingable};

@@ -3,13 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use mpd_jobtable::{Line, ManagerMessage};
+use mpd_jobtable::{Line, ManagerMessage, Throttle};
 use mpd_sansio::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::{ManagerOrder, NameAnswer, NameOperation};
 use mpd_wire::names::{Claim, Hold, Lock, MAX_CLAIMS, NameKey, Refusal, SALT, TOO_MANY_OF_JOB};
-
-use crate::throttle::Throttle;
 
 /// A request of a manager of this host about a name.
 #[derive(Debug)]

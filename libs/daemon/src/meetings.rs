@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use mpd_jobtable::{JobTable, ManagerMessage, Marked};
+use mpd_jobtable::{JobTable, ManagerMessage, Marked, is_unregistered};
 use mpd_ring::{Input, RequestId, Ring};
 use mpd_wire::message::{
     Answer, MAX_PASSED, ManagerOrder, MeetingAnswer, MeetingOperation, OrderAnswer, Payload,
@@ -15,7 +15,6 @@ use mpd_wire::{DaemonName, JobId};
 
 use crate::effect::Effect;
 use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
-use crate::roots::is_unregistered;
 
 /// Most requests under way, so that consoles and names have room in the ring.
 const MAX_UNDER_WAY: usize = 24;

@@ -44,6 +44,9 @@ pub trait Kernel {
     /// A text for people.
     fn secrets(&self) -> Result<Secrets, String>;
 
+    /// The id of this process.
+    fn pid(&self) -> u32;
+
     /// The CPUs of this host that can be used.
     fn cpus(&self) -> u32;
 
@@ -69,8 +72,6 @@ pub struct Node {
     /// Events of the jobs that were not routed yet.
     events: VecDeque<Event>,
     starting: Option<Starting>,
-    /// Results of starts, for the ring.
-    started: VecDeque<(ScatterId, JobId, Result<(), String>)>,
     outputs: VecDeque<Output>,
     is_ending: bool,
 }
@@ -98,7 +99,6 @@ impl Node {
             part: member.map_or(Part::Alone(Alone::default()), |it| Part::Member(Box::new(it))),
             events: VecDeque::new(),
             starting: None,
-            started: VecDeque::new(),
             outputs: VecDeque::new(),
             is_ending: false,
         }
@@ -120,8 +120,8 @@ impl Node {
                 self.jobs.handle(at.now, JobInput::StateAsked { console, job });
             }
             Input::Asked { console, request } => self.ask(at, console, request),
-            Input::Status { console, pid } => {
-                let reply = self.jobs.status(pid);
+            Input::Status { console } => {
+                let reply = self.jobs.status(at.kernel.pid());
                 self.outputs.push_back(Output::Answer { console, reply, is_last: true });
             }
             Input::ConsoleGone(console) => {
@@ -192,17 +192,13 @@ impl Node {
                 return Some(output);
             }
             let Part::Member(member) = &mut self.part else { return None };
-            match member.next_step() {
-                Some(Step::Perform(output)) => return Some(output),
-                Some(Step::Start { order, launch, tree_index }) => {
+            match member.next_step()? {
+                Step::Perform(output) => return Some(output),
+                Step::Start { order, launch, tree_index } => {
                     self.starting = Some(Starting::Branch { order, job: launch.job.clone() });
                     self.jobs.handle(at.now, JobInput::StartBranch(launch, tree_index));
                 }
-                Some(Step::CountOutput) => self.jobs.handle(at.now, JobInput::CountOutput),
-                None => {
-                    let (order, job, result) = self.started.pop_front()?;
-                    member.manager_started(turn(&self.jobs, at), order, &job, result);
-                }
+                Step::CountOutput => self.jobs.handle(at.now, JobInput::CountOutput),
             }
             self.settle(at);
         }
@@ -234,6 +230,14 @@ impl Node {
     /// job runs. `false` after a signal.
     pub fn is_needed(&self, has_owner: bool, has_console: bool) -> bool {
         !self.is_ending && (has_owner || has_console || !self.jobs.is_idle())
+    }
+
+    /// The console whose job starts now.
+    pub const fn submitter(&self) -> Option<usize> {
+        match &self.starting {
+            Some(Starting::Root { console, .. }) => Some(*console),
+            Some(Starting::Branch { .. }) | None => None,
+        }
     }
 
     /// Whether a turn has something to do at once.
@@ -361,7 +365,8 @@ impl Node {
             Part::Member(member) => member.place(at.now, &spec, first),
             Part::Alone(_) => placement::alone(self.jobs.name(), &spec, first, || at.kernel.cpus()),
         };
-        let Plan { host_slices, mut notices, universe } = plan.map_err(|error| error.text())?;
+        let Plan { host_slices, mut notices, universe } =
+            plan.map_err(|error| error.to_string())?;
         let took_us = at.kernel.wall_us().saturating_sub(began_us);
         let placement = Span { phase: Phase::Placement, rank: None, began_us, took_us };
         notices.extend(notice.map(Notice::major));
@@ -401,18 +406,20 @@ impl Node {
 
     /// Passes the result of a start to the part that waits for it.
     fn started(&mut self, at: At<'_>, result: Result<(), String>) {
-        match (self.starting.take(), result) {
-            (Some(Starting::Root { console, announcement }), Ok(())) => {
-                if let (Part::Member(member), Some(announcement)) = (&mut self.part, announcement) {
+        match (self.starting.take(), &mut self.part, result) {
+            (Some(Starting::Root { console, announcement }), part, Ok(())) => {
+                if let (Part::Member(member), Some(announcement)) = (part, announcement) {
                     member.announce(turn(&self.jobs, at), announcement);
                 }
                 self.outputs.push_back(Output::HandOver(console));
             }
-            (Some(Starting::Root { console, .. }), Err(problem)) => self.refuse(console, &problem),
-            (Some(Starting::Branch { order, job }), result) => {
-                self.started.push_back((order, job, result));
+            (Some(Starting::Root { console, .. }), _, Err(problem)) => {
+                self.refuse(console, &problem);
             }
-            (None, _) => {}
+            (Some(Starting::Branch { order, job }), Part::Member(member), result) => {
+                member.manager_started(turn(&self.jobs, at), order, &job, result);
+            }
+            (Some(Starting::Branch { .. }), Part::Alone(_), _) | (None, ..) => {}
         }
     }
 

@@ -14,7 +14,6 @@ use crate::effect::Farewell;
 use crate::member::{Member, Step, Turn};
 use crate::output::{Output, RingAction};
 use crate::request::{payload_of, read_payload};
-use crate::roots;
 use crate::{launch, names};
 
 impl Member {
@@ -197,10 +196,10 @@ impl Member {
 
     /// Sends an order to the root managers of a job here.
     fn order_roots(&mut self, jobs: &JobTable, job: &JobRef, order: &JobOrder) -> OrderAnswer {
-        match roots::manager_messages(jobs, job, order) {
+        match mpd_jobtable::manager_messages(jobs, job, order) {
             Ok(manager_messages) => {
                 for message in manager_messages {
-                    self.log_all([roots::by_request(&message.job, order)]);
+                    self.log_all([mpd_jobtable::by_request(&message.job, order)]);
                     self.report(message);
                 }
                 OrderAnswer::Done

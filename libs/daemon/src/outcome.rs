@@ -1,10 +1,10 @@
 //! The result of an order that went to all members. Pure.
 
+use mpd_jobtable::no_such_job;
 use mpd_wire::DaemonName;
 use mpd_wire::message::{Answer, ConsoleReply, JobRef, OrderAnswer};
 
 use crate::request::read_payload;
-use crate::roots::no_such_job;
 
 /// The reply to a console that ordered something about a job.
 pub(crate) fn outcome(job: &JobRef, answers: &[Answer], missing: Vec<DaemonName>) -> ConsoleReply {

@@ -31,8 +31,8 @@ pub(crate) struct Plan {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanError {
     /// This daemon has no valid name.
-    #[error("the name of this daemon")]
-    Name(#[source] InvalidWord),
+    #[error("the name of this daemon: {0}")]
+    Name(InvalidWord),
     /// The hosts do not fit the ranks.
     #[error(transparent)]
     Placement(#[from] PlacementError),
@@ -40,21 +40,8 @@ pub(crate) enum PlanError {
     #[error(transparent)]
     HostSlices(#[from] InvalidHostSlices),
     /// There is no ring, and this host alone does not do.
-    #[error("no daemon is running here, so the job can use only this host")]
-    Alone(#[source] Box<Self>),
-}
-
-impl PlanError {
-    /// The problem with its causes, for people.
-    pub(crate) fn text(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        text
-    }
+    #[error("no daemon is running here, so the job can use only this host: {0}")]
+    Alone(Box<Self>),
 }
 
 /// Places every rank of a job on the live members of the ring, and one that is a process already on this host. `held`: the

@@ -38,6 +38,10 @@ impl Kernel for Calm {
         Ok(Secrets { key: [1; 32], cookie: [2; 16], kvsname: [3; 16] })
     }
 
+    fn pid(&self) -> u32 {
+        1
+    }
+
     fn cpus(&self) -> u32 {
         4
     }

@@ -36,12 +36,14 @@
 //! | `deaths` | managers that died, and jobs of an earlier daemon |
 //! | `reports` | what managers report, and consoles that ask them |
 //! | `queries` | what the node of the daemon reads |
+//! | `roots` | orders to root managers, and why they are refused |
 //! | `waiting` | managers in waiting |
 //! | `silent` | managers that have given no sign |
 //! | `children` | helpers and orphans |
 //! | `states` | consoles that wait for a manager's state |
 //! | `listing`, `top` | jobs and usage, in pages |
-//! | `job`, `line`, `manager_message` | an entry of the table, a line of the log, a message to a manager |
+//! | `job`, `manager_message` | an entry of the table, a message to a manager |
+//! | `line`, `throttle` | lines of the log |
 //! | `input`, `output` | what the owner reports and answers, and what it performs |
 #![forbid(unsafe_code)]
 
@@ -56,12 +58,14 @@ mod manager_message;
 mod output;
 mod queries;
 mod reports;
+mod roots;
 mod silent;
 mod start;
 mod states;
 mod table;
 #[cfg(test)]
 mod tests;
+mod throttle;
 mod top;
 mod waiting;
 
@@ -71,6 +75,8 @@ pub use line::{Level, Line};
 pub use manager_message::ManagerMessage;
 pub use output::{Action, Event, Output, Question};
 pub use queries::{Marked, Root};
+pub use roots::{NoRoot, by_request, is_unregistered, manager_messages, no_such_job};
 pub use start::{Secrets, planned};
 pub use table::{Beginning, JobTable};
+pub use throttle::Throttle;
 pub use top::Sample;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use mpd_daemon::Throttle;
+use mpd_jobtable::Throttle;
 use mpd_sansio::Time;
 
 use crate::daemon::lines;

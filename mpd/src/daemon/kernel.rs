@@ -33,6 +33,10 @@ impl Kernel for System {
         Ok(Secrets { key, cookie, kvsname })
     }
 
+    fn pid(&self) -> u32 {
+        std::process::id()
+    }
+
     fn cpus(&self) -> u32 {
         cpus::count()
     }

@@ -18,7 +18,6 @@ mod peers;
 mod ready;
 mod search;
 pub(crate) mod status;
-mod submission;
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -31,7 +30,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use mpd_daemon::{Input, Node, Output, RingEvent, Submitted};
+use mpd_daemon::{Input, Node, Output, RingEvent};
 use mpd_io::adopt_inherited;
 use mpd_io::clock::Clock;
 use mpd_io::network::conn::Conn;
@@ -57,9 +56,8 @@ use crate::daemon::jobs::{Jobs, Lent, first_manager};
 use crate::daemon::kernel::{at, own_user};
 use crate::daemon::listening::{Leftover, Listening};
 use crate::daemon::membership::{Membership, Turn};
-use crate::daemon::peers::{Event, Peers};
+use crate::daemon::peers::Peers;
 use crate::daemon::ready::Ready;
-use crate::daemon::submission::{Handed, Submission};
 use crate::limits;
 
 const LISTENER: Token = Token(0);
@@ -117,9 +115,7 @@ struct Daemon {
     /// `None` in a private ring of one.
     membership: Option<Membership>,
     /// What follows from outputs, for the node.
-    inbox: VecDeque<Event>,
-    /// The job that is submitted now, and its console.
-    submitted: Option<(usize, Handed)>,
+    inbox: VecDeque<Input>,
     /// In a turn: answers of the ring, each with the flag whether it is the last one. They are sent after it.
     answers: VecDeque<(usize, ConsoleReply, bool)>,
     /// Also messages to managers, and the connections that are passed with them.
@@ -194,7 +190,6 @@ impl Daemon {
             jobs,
             membership,
             inbox: VecDeque::new(),
-            submitted: None,
             answers: VecDeque::new(),
             messages: VecDeque::new(),
             signalled: false,
@@ -207,7 +202,7 @@ impl Daemon {
     fn meet(&mut self, cli: &Cli) -> Result<()> {
         if self.listening.is_some() {
             let records = self.jobs.read_records();
-            self.give(Event::of_jobs(JobInput::Found(records)));
+            self.give(Input::Jobs(JobInput::Found(records)));
         }
         if let Some(owner) = cli.owner {
             self.guests =
@@ -253,7 +248,7 @@ impl Daemon {
     /// Ends the jobs here, and waits for the end of their managers.
     fn end_jobs(&mut self) {
         let deadline = self.clock.now() + LAST_JOBS;
-        self.give(Event::of_jobs(JobInput::Terminate));
+        self.give(Input::Jobs(JobInput::Terminate));
         while !self.node.jobs().is_idle() && self.clock.now() < deadline {
             let next = self.node.jobs().poll_timeout().map_or(deadline, |at| at.min(deadline));
             self.signals.wait(self.clock.until(next));
@@ -293,18 +288,18 @@ impl Daemon {
         if let (Some(agent), Some(ring)) = (&mut self.agent, self.node.ring())
             && let Some(records) = agent.take_list(&ring.newcomer())
         {
-            self.give(Event::of(Input::Ring(RingEvent::Introduced(records))));
+            self.give(Input::Ring(RingEvent::Introduced(records)));
         }
         let now = self.clock.now();
         self.turn(now, is_needed);
         while let Some((console, reply, last)) = self.answers.pop_front() {
             if !self.peers.answer(console, &reply, last, now) {
-                self.give(Event::of(Input::ConsoleGone(console)));
+                self.give(Input::ConsoleGone(console));
             }
         }
         for console in self.node.full_consoles() {
             if self.peers.has_read(console) {
-                self.give(Event::of(Input::Ring(RingEvent::ConsoleRead(console))));
+                self.give(Input::Ring(RingEvent::ConsoleRead(console)));
             }
         }
         let is_deserted = self.agent.as_ref().is_some_and(Agent::is_deserted);
@@ -365,12 +360,12 @@ impl Daemon {
                     other => self.perform(other, now),
                 }
             }
-            let event = self.inbox.pop_front().or_else(|| {
+            let input = self.inbox.pop_front().or_else(|| {
                 let membership = self.membership.as_mut()?;
-                membership.next(self.poll.registry(), now).map(Event::of)
+                membership.next(self.poll.registry(), now)
             });
-            let Some(event) = event else { return };
-            self.take(event, now);
+            let Some(input) = input else { return };
+            self.node.handle(at(now), input);
         }
     }
 
@@ -380,11 +375,11 @@ impl Daemon {
             let (registry, now) = (self.poll.registry(), self.clock.now());
             if let Err(e) = self.peers.add_manager(registry, job.clone(), conn, now) {
                 log::error!("cannot watch the connection of the manager of job {job}: {e}");
-                self.give(Event::of_jobs(JobInput::ManagerClosed(job)));
+                self.give(Input::Jobs(JobInput::ManagerClosed(job)));
             }
         }
         if let (Some(guests), false) = (&self.guests, self.peers.has_owner()) {
-            self.give(Event::of_jobs(JobInput::OwnerGone(guests.owner())));
+            self.give(Input::Jobs(JobInput::OwnerGone(guests.owner())));
         }
         for (message, link) in std::mem::take(&mut self.messages) {
             self.peers.send_to_manager(message, link);
@@ -434,7 +429,7 @@ impl Daemon {
                 self.reap();
             } else {
                 log::info!("ending on signal {signal}");
-                self.give(Event::of(Input::Signalled));
+                self.give(Input::Signalled);
             }
         }
     }
@@ -443,13 +438,13 @@ impl Daemon {
     fn lose_holder(&mut self) {
         if self.holder.take().is_some() {
             log::info!("ending with the process that holds this daemon");
-            self.give(Event::of(Input::Signalled));
+            self.give(Input::Signalled);
         }
     }
 
     fn reap(&mut self) {
         while let Some((pid, end)) = self.jobs.reap() {
-            self.give(Event::of_jobs(JobInput::ChildDied(pid, end)));
+            self.give(Input::Jobs(JobInput::ChildDied(pid, end)));
             self.jobs.forget(pid);
         }
     }
@@ -457,7 +452,7 @@ impl Daemon {
     /// Reads what managers have sent that seem to be silent. This process may have been stopped meanwhile.
     fn look_for_silent(&mut self) {
         for job in self.node.jobs().silent(self.clock.now()) {
-            self.peers.reports(&job).into_iter().for_each(|event| self.give(event));
+            self.peers.reports(&job).into_iter().for_each(|input| self.give(input));
         }
     }
 
@@ -469,35 +464,16 @@ impl Daemon {
 
     /// Serves the connections that are ready.
     fn serve_peers(&mut self) {
-        self.peers.turn(self.clock.now()).into_iter().for_each(|event| self.give(event));
+        self.peers.turn(self.clock.now()).into_iter().for_each(|input| self.give(input));
     }
 
     // ----- the node -----
 
-    /// Gives the node an event, and performs what follows at once.
-    fn give(&mut self, event: Event) {
+    /// Gives the node an input, and performs what follows at once.
+    fn give(&mut self, input: Input) {
         let now = self.clock.now();
-        self.take(event, now);
-        self.settle(now);
-        self.submitted = None;
-    }
-
-    /// Gives the node an event.
-    fn take(&mut self, event: Event, now: Time) {
-        let input = match event {
-            Event::Input(input) => *input,
-            Event::Submits { console, .. } if self.peers.console(console).is_none() => {
-                return log::warn!("job refused: the console is gone");
-            }
-            Event::Submits { console, process, submission } => {
-                let Submission { spec, handed, notice } = *submission;
-                let spec_bytes = u32::try_from(handed.encoded.len()).unwrap_or(u32::MAX);
-                self.submitted = Some((console, handed));
-                let submitted = Submitted { console, process, spec, spec_bytes, notice };
-                Input::Submitted(Box::new(submitted))
-            }
-        };
         self.node.handle(at(now), input);
+        self.settle(now);
     }
 
     /// Performs all outputs of the node that do not wait for a turn, and gives it what follows.
@@ -506,8 +482,8 @@ impl Daemon {
             while let Some(output) = self.node.poll_output() {
                 self.perform(output, now);
             }
-            let Some(event) = self.inbox.pop_front() else { return };
-            self.take(event, now);
+            let Some(input) = self.inbox.pop_front() else { return };
+            self.node.handle(at(now), input);
         }
     }
 
@@ -515,13 +491,13 @@ impl Daemon {
         match output {
             Output::Ask(question) => {
                 let answer = self.answer(question);
-                self.inbox.push_front(Event::of_jobs(JobInput::Answer(answer)));
+                self.inbox.push_front(Input::Jobs(JobInput::Answer(answer)));
             }
             Output::Perform(action) => self.jobs.perform(action),
             Output::LastReports(job) => {
-                let (events, is_unread) = self.peers.last_reports(&job);
-                self.inbox.extend(events);
-                self.inbox.push_back(Event::of_jobs(JobInput::ManagerGone { job, is_unread }));
+                let (reports, is_unread) = self.peers.last_reports(&job);
+                self.inbox.extend(reports);
+                self.inbox.push_back(Input::Jobs(JobInput::ManagerGone { job, is_unread }));
             }
             Output::Registered { connection, result } => self.peers.registered(connection, result),
             Output::HandOver(console) => self.peers.hand_over(self.poll.registry(), console),
@@ -538,13 +514,13 @@ impl Daemon {
 
     /// Answers a question of the table of jobs. A root manager gets what its console has passed.
     fn answer(&mut self, question: Question) -> Answer {
-        let lent = self.submitted.as_ref().map(|(console, handed)| {
+        let console = self.node.submitter();
+        let handed = console.and_then(|console| self.peers.handed(console));
+        let lent = handed.map(|(console, handed)| {
             let passed = handed.outputs.iter().chain(handed.adopted.iter().flatten());
-            let console = self.peers.console(*console).into_iter();
-            Lent {
-                descriptors: console.chain(passed.map(|fd| fd.as_fd())).collect(),
-                spec: &handed.encoded,
-            }
+            let passed = passed.map(|fd| fd.as_fd());
+            let descriptors = std::iter::once(console).chain(passed).collect();
+            Lent { descriptors, spec: &handed.encoded }
         });
         self.jobs.answer(question, &lent.unwrap_or_default())
     }

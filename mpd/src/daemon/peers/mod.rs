@@ -8,11 +8,10 @@ mod peer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Registry, Token};
-use mpd_daemon::Input;
+use mpd_daemon::{Connection, Handed, Input, Way, most_consoles, most_unread};
 use mpd_io::network::conn::Conn;
 use mpd_jobtable::{Input as JobInput, ManagerMessage};
 use mpd_sansio::Time;
@@ -20,21 +19,7 @@ use mpd_wire::JobId;
 use mpd_wire::message::ConsoleReply;
 use nix::unistd::geteuid;
 
-use crate::daemon::peers::peer::{Peer, State, Verdict, Way};
-
-pub(crate) use peer::Event;
-
-/// How long a peer may take to finish its request, or to read the last answer.
-const OPENING_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Limits of the number of connections without managers. The actual limit leaves enough descriptors for links and
-/// jobs.
-const MAX_CONSOLES: usize = 4096;
-const MIN_CONSOLES: usize = 8;
-
-/// Most unread bytes of a console before it is closed. Listings of jobs may be long at once.
-const MAX_UNREAD: usize = 1 << 20;
-const MAX_UNREAD_JOBS: usize = 32 << 20;
+use crate::daemon::peers::peer::{Peer, Verdict};
 
 /// Smaller tokens are the daemon's own.
 const FIRST_TOKEN: usize = 16;
@@ -60,9 +45,8 @@ const MAX_UNREAD_MANAGERS: usize = 256;
 impl Peers {
     /// `descriptors`: the limit of descriptors of this process.
     pub(crate) fn new(descriptors: u64) -> Self {
-        let most = usize::try_from(descriptors / 4).unwrap_or(MAX_CONSOLES);
         Self {
-            max_consoles: most.clamp(MIN_CONSOLES, MAX_CONSOLES),
+            max_consoles: most_consoles(descriptors),
             peers: BTreeMap::new(),
             owner: None,
             findable: true,
@@ -80,7 +64,7 @@ impl Peers {
         guest: bool,
         now: Time,
     ) -> io::Result<()> {
-        let consoles = self.peers.values().filter(|p| !p.is_manager()).count();
+        let consoles = self.peers.values().filter(|p| p.connection.manager().is_none()).count();
         if consoles >= self.max_consoles {
             return Err(io::Error::other("too many connections"));
         }
@@ -90,7 +74,8 @@ impl Peers {
             return Err(io::Error::other(format!("uid {uid} is not ours")));
         }
         let way = if guest { Way::Guest(peer.pid().unsigned_abs()) } else { Way::Standing };
-        self.insert(registry, conn, way, State::ExpectOpening, now).map(|_| ())
+        self.insert(registry, conn, |token, findable| Connection::new(token, way, findable, now))?;
+        Ok(())
     }
 
     /// Adds the connection of the mpirun of a private ring, the process `pid`. Consoles find the ring if it is
@@ -103,7 +88,10 @@ impl Peers {
         now: Time,
     ) -> io::Result<()> {
         self.findable = findable;
-        self.owner = Some(self.insert(registry, conn, Way::Owner(pid), State::Owner, now)?);
+        let way = Way::Owner(pid);
+        self.owner = Some(self.insert(registry, conn, |token, findable| {
+            Connection::new(token, way, findable, now)
+        })?);
         Ok(())
     }
 
@@ -111,14 +99,13 @@ impl Peers {
         &mut self,
         registry: &Registry,
         conn: Conn,
-        way: Way,
-        state: State,
-        now: Time,
+        connection: impl FnOnce(usize, bool) -> Connection<OwnedFd>,
     ) -> io::Result<usize> {
         let token = FIRST_TOKEN + self.next;
         conn.watch(registry, Token(token))?;
         self.next += 1;
-        self.peers.insert(token, Peer { conn, way, state, since: now, has_more: false });
+        let connection = connection(token, self.findable);
+        self.peers.insert(token, Peer { conn, connection, has_more: false });
         self.ready.insert(token);
         Ok(token)
     }
@@ -141,13 +128,12 @@ impl Peers {
 
     /// Whether a console is connected.
     pub(crate) fn has_consoles(&self) -> bool {
-        self.peers.values().any(|peer| !matches!(peer.state, State::Manager(_)))
+        self.peers.values().any(|peer| peer.connection.manager().is_none())
     }
 
     /// The deadline of the next unfinished request.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let waiting = self.peers.values().filter(|p| p.is_timed());
-        waiting.map(|p| p.since + OPENING_PATIENCE).min()
+        self.peers.values().filter_map(|peer| peer.connection.deadline()).min()
     }
 
     /// Adds the connection of the manager of `job`, which this daemon started.
@@ -158,7 +144,8 @@ impl Peers {
         conn: Conn,
         now: Time,
     ) -> io::Result<()> {
-        let token = self.insert(registry, conn, Way::Standing, State::Manager(job), now)?;
+        let of_manager = |token, _| Connection::of_manager(token, job, now);
+        let token = self.insert(registry, conn, of_manager)?;
         // It has not sent anything yet, or an event reports it.
         self.ready.remove(&token);
         Ok(())
@@ -177,7 +164,7 @@ impl Peers {
     pub(crate) fn registered(&mut self, manager: usize, result: Result<JobId, String>) {
         let Some(peer) = self.peers.get_mut(&manager) else { return };
         match result {
-            Ok(job) => peer.state = State::Manager(job),
+            Ok(job) => peer.connection.register(job),
             Err(problem) => peer.refuse(problem),
         }
         self.ready.insert(manager);
@@ -185,7 +172,7 @@ impl Peers {
 
     /// Reads the last reports of the manager of `job`, which has ended, and closes its connection. Also returns whether
     /// that manager has not read its whole job.
-    pub(crate) fn last_reports(&mut self, job: &JobId) -> (Vec<Event>, bool) {
+    pub(crate) fn last_reports(&mut self, job: &JobId) -> (Vec<Input>, bool) {
         let (mut events, mut is_unread) = (Vec::new(), self.unread.remove(job));
         if let Some((token, peer)) = self.peers.iter_mut().find(|(_, p)| p.is_manager_of(job)) {
             while matches!(peer.serve(*token, &mut events), (Verdict::Keep, true)) {}
@@ -196,7 +183,7 @@ impl Peers {
     }
 
     /// Reads the reports of the manager of `job` that have arrived without an event.
-    pub(crate) fn reports(&mut self, job: &JobId) -> Vec<Event> {
+    pub(crate) fn reports(&mut self, job: &JobId) -> Vec<Input> {
         let mut events = Vec::new();
         if let Some((token, peer)) = self.peers.iter_mut().find(|(_, p)| p.is_manager_of(job)) {
             let token = *token;
@@ -233,7 +220,7 @@ impl Peers {
     }
 
     /// Serves every ready connection once and closes those that exceeded their time. Returns their events in order.
-    pub(crate) fn turn(&mut self, now: Time) -> Vec<Event> {
+    pub(crate) fn turn(&mut self, now: Time) -> Vec<Input> {
         let mut events = Vec::new();
         for token in std::mem::take(&mut self.ready) {
             let Some(peer) = self.peers.get_mut(&token) else { continue };
@@ -245,34 +232,28 @@ impl Peers {
                 (Verdict::Close, _) => events.extend(self.close(token)),
             }
         }
-        self.peers.retain(|_, p| !p.is_timed() || now.since(p.since) < OPENING_PATIENCE);
-        if !self.findable {
-            let submissions = events.iter_mut().filter_map(|event| match event {
-                Event::Submits { submission, .. } => Some(submission),
-                Event::Input(_) => None,
-            });
-            submissions.for_each(|submission| submission.never_hold());
-        }
+        self.peers.retain(|_, peer| peer.connection.deadline().is_none_or(|at| now < at));
         events
     }
 
-    fn close(&mut self, token: usize) -> Option<Event> {
+    fn close(&mut self, token: usize) -> Option<Input> {
         let peer = self.peers.remove(&token)?;
         let is_unread = peer.is_unread();
-        Some(match peer.state {
-            State::Manager(job) => {
+        Some(match peer.connection.manager() {
+            Some(job) => {
                 if is_unread && self.unread.len() < MAX_UNREAD_MANAGERS {
                     self.unread.insert(job.clone());
                 }
-                Event::of_jobs(JobInput::ManagerClosed(job))
+                Input::Jobs(JobInput::ManagerClosed(job.clone()))
             }
-            _ => Event::of(Input::ConsoleGone(token)),
+            None => Input::ConsoleGone(token),
         })
     }
 
-    /// The connection of a console.
-    pub(crate) fn console(&self, token: usize) -> Option<BorrowedFd<'_>> {
-        self.peers.get(&token).map(|peer| peer.conn.as_fd())
+    /// The connection of a console that submits a job, and what it has handed in.
+    pub(crate) fn handed(&self, token: usize) -> Option<(BorrowedFd<'_>, &Handed<OwnedFd>)> {
+        let peer = self.peers.get(&token)?;
+        Some((peer.conn.as_fd(), peer.connection.handed()?))
     }
 
     /// Closes our descriptor of a console that a manager has now.
@@ -302,16 +283,9 @@ impl Peers {
             peer.conn.send(&ConsoleReply::Refused { problem });
         }
         if last {
-            peer.state = State::Leaving;
-            peer.since = now;
+            peer.connection.leave(now);
         }
-        let most = match reply {
-            ConsoleReply::Jobs { .. }
-            | ConsoleReply::RingPart { .. }
-            | ConsoleReply::CensusPart { .. } => MAX_UNREAD_JOBS,
-            _ => MAX_UNREAD,
-        };
-        if peer.conn.flush().is_err() || (!last && peer.conn.queued() > most) {
+        if peer.conn.flush().is_err() || (!last && peer.conn.queued() > most_unread(reply)) {
             self.peers.remove(&token);
             return false;
         }

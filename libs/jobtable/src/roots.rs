@@ -1,15 +1,19 @@
 //! Orders to the root managers of a job, and the reasons to refuse them. Pure.
 
 use mpd_job::manager::refusal_to_retire;
-use mpd_jobtable::{JobTable, Line, ManagerMessage, Root};
 use mpd_stdio::feed::TooManyRanges;
 use mpd_stdio::input::MAX_RANKS;
 use mpd_wire::message::{JobOrder, JobRef, ManagerOrder, OrderAnswer};
 use mpd_wire::{JobId, RankSet};
 
+use crate::line::Line;
+use crate::manager_message::ManagerMessage;
+use crate::queries::Root;
+use crate::table::JobTable;
+
 /// Why an order goes to no root manager here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NoRoot {
+pub enum NoRoot {
     /// The job has no root manager here.
     Unknown,
     /// It cannot carry out the order; a text for people.
@@ -30,7 +34,7 @@ impl From<NoRoot> for OrderAnswer {
 ///
 /// # Errors
 /// [`NoRoot`]
-pub(crate) fn manager_messages(
+pub fn manager_messages(
     jobs: &JobTable,
     meant: &JobRef,
     order: &JobOrder,
@@ -51,12 +55,12 @@ pub(crate) fn manager_messages(
 }
 
 /// The line of the log for an order that goes to the root manager of `job`.
-pub(crate) fn by_request(job: &JobId, order: &JobOrder) -> Line {
+pub fn by_request(job: &JobId, order: &JobOrder) -> Line {
     Line::info(format!("job {job}: {order}, by request"))
 }
 
 /// A job here whose manager has not registered with this daemon yet may be the one that is meant.
-pub(crate) fn is_unregistered(job: &JobId) -> String {
+pub fn is_unregistered(job: &JobId) -> String {
     format!("the manager of job {job} is not connected to its new daemon yet; try again")
 }
 
@@ -110,7 +114,7 @@ fn cannot_receive(ranks: &RankSet, can: &RankSet, size: u32) -> Option<String> {
 }
 
 /// The reply to a console that names an unknown job.
-pub(crate) fn no_such_job(job: &JobRef) -> String {
+pub fn no_such_job(job: &JobRef) -> String {
     format!("no {job}; 'mpdlistjobs' lists them")
 }
 

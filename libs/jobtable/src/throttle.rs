@@ -4,8 +4,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use mpd_jobtable::{Level, Line};
 use mpd_sansio::Time;
+
+use crate::line::{Level, Line};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
