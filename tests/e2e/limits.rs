@@ -1,5 +1,6 @@
 //! Many ranks under small limits, and refusals if a limit is too small.
 
+use mpd_io::process::cgroup::{self, Cgroup};
 use nix::sys::signal::Signal;
 
 use crate::process::{self, Process};
@@ -110,6 +111,40 @@ fn a_job_whose_limits_of_a_host_cannot_be_kept_does_not_start() {
         suite.mpirun(["-n", "2", "true"]).output().code(0).quiet();
     }
     suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_daemon_that_was_moved_aside_makes_the_groups_of_jobs_beside_its_own_and_none_is_left() {
+    let name = format!("mpd-test-aside-{}", std::process::id());
+    let Some(group) = Cgroup::create(&name) else {
+        return skip("groups beside that of the daemon: no control group can be made here");
+    };
+    let aside = group.path().join(cgroup::ASIDE);
+    std::fs::create_dir(&aside).expect("a group");
+    let suite = Suite::new();
+    let enter = format!("echo $$ >{}/cgroup.procs && exec \"$@\"", aside.display());
+    let log = suite.path("mpd.log").display().to_string();
+    let start = suite.command("sh").args(["-c", &enter, "sh"]).arg(suite.program("mpd"));
+    start.args(["--daemon", "--log-file", &log]).output().code(0);
+    let output = suite.mpirun(["-n", "1", "cat", "/proc/self/cgroup"]).output();
+    let is_beside = |line: &str| {
+        let above = line.strip_prefix("0::").and_then(|own| own.rsplit_once('/'));
+        above.is_some_and(|(above, own)| above.ends_with(&name) && own != cgroup::ASIDE)
+    };
+    assert!(output.code(0).out().lines().any(is_beside), "{output}");
+
+    let job = suite.mpirun(["-n", "2", "sleep", "60"]).start();
+    process::send(suite.manager().pid, Signal::SIGKILL);
+    job.wait().code(125);
+    let is_last = || {
+        let entries = std::fs::read_dir(group.path()).expect("a group").flatten();
+        let groups = entries.filter(|entry| entry.path().is_dir());
+        groups.map(|entry| entry.path()).eq([aside.clone()])
+    };
+    let patience = std::time::Duration::from_secs(10);
+    assert!(comes_true(patience, is_last), "the group of the job is left");
+    end_daemon(&suite);
+    assert!(comes_true(patience, || group.remove().is_ok()), "processes are left");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(super) fn impose(allowance: Allowance, group: Option<&Cgroup>) -> Result<(),
     let path = own.as_ref().map(|path| path.to_string_lossy());
     let place = match (path.as_deref(), group) {
         (Some(group), Some(_)) => Place::Made { group, own: cgroup::ASIDE },
-        (Some(own), None) => Place::Closed(own),
+        (Some(own), None) => Place::Closed(own.trim_end_matches('/')),
         (None, _) => Place::NoGroups,
     };
     mpd_ranks::impose(allowance, place, &OfThisHost).map_err(|refusal| refusal.to_string())
