@@ -3,7 +3,10 @@
 
 # Sets the programs (MPD_BIN_DIR, or the release build), their version, and the directory that hosts know them by.
 prepare_site() {
-    if [[ -z ${MPD_BIN_DIR-} ]]; then
+    given=()
+    if [[ -n ${MPD_BIN_DIR-} ]]; then
+        given=(--programs "$MPD_BIN_DIR")
+    else
         build_programs --quiet
         MPD_BIN_DIR=$TARGET/release
     fi
@@ -52,11 +55,12 @@ $(site_pam)
 END
 }
 
-# make_packages: packages of these programs and this version, in $packages/$version.
+# make_packages: packages of these programs and this version, in $packages/$version. Client libraries are in the directory
+# of given programs, or in target/library; otherwise they are built.
 make_packages() {
     mkdir -p "$TARGET"
     packages=$(mktemp -d "$TARGET/$PROGRAM.XXXXXX")
-    scripts/package --programs "$MPD_BIN_DIR" --output "$packages/$version" >/dev/null
+    scripts/package "${given[@]}" --output "$packages/$version" >/dev/null
 }
 
 # A command for sh that prints the files of a host that packages or mpdsite may change.
