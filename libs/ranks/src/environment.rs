@@ -82,7 +82,8 @@ pub(crate) fn environment(
     let is_kept = |variable: &&Vec<u8>| !is_set_by_manager(variable) && !is_string(variable);
     let mut environment: Vec<Bytes> = given.iter().filter(is_kept).cloned().collect();
     name_this_host(&mut environment, order, host);
-    let crowded = host.has_fewer_cpus_than(context.running + ranks_here);
+    let ranks = context.running + ranks_here;
+    let crowded = host.has_fewer_cpus_than(ranks) || job.spec.allowance.has_fewer_cpus_than(ranks);
     let wanted = for_libraries(given, crowded);
     let mut set = |name: &str, value: &[u8]| {
         environment.push([name.as_bytes(), b"=", value].concat());

@@ -109,11 +109,12 @@ fn bound(job: &Job, node: u32, cpus: &[u32]) -> Placed {
     }
 }
 
-/// Whether more ranks run here than this host has CPUs.
+/// Whether more ranks run here than this host has CPUs, or than the job may use.
 fn is_crowded(job: &Job) -> bool {
     let here: usize = job.worlds.all().map(|world| world.here.len()).sum();
     // One CPU is always there, and their number may take many system calls.
-    here > 1 && here > job.host_facts.cpus() as usize
+    job.spec.allowance.has_fewer_cpus_than(here)
+        || here > 1 && here > job.host_facts.cpus() as usize
 }
 
 /// How many ranks of earlier worlds run at a tree index, as far as this host knows them.

@@ -1,6 +1,6 @@
 //! A job with limits: when its group gets them, and kills for lack of memory in it.
 
-use mpd_wire::job::{Allowance, MemorySize};
+use mpd_wire::job::{Allowance, CpuAmount, MemorySize};
 
 use super::*;
 
@@ -78,4 +78,20 @@ fn without_counts_of_the_group_a_kill_is_reported_from_those_of_the_host() {
     assert!(posted(&outputs).iter().any(
         |it| matches!(it, JobInput::Notice(text) if text.contains("memory ran out: the kernel"))
     ));
+}
+
+#[test]
+fn ranks_without_a_cpu_each_do_not_poll_although_the_host_has_more() {
+    for (thousandths, is_crowded) in [(2000, false), (1500, true)] {
+        let mut job = job(2);
+        let allowance = Allowance { memory: None, cpus: CpuAmount::try_from(thousandths).ok() };
+        job.spec = Rc::new(JobSpec { allowance, ..(*job.spec).clone() });
+        let outputs = Manager::with(job, BEGINNING).give(Input::Check(None));
+        let launches = outputs.iter().find_map(|output| match output {
+            Output::Prepared(_, _, launches) => Some(launches),
+            _ => None,
+        });
+        let blocks = b"I_MPI_WAIT_MODE=1".to_vec();
+        assert_eq!(launches.unwrap()[&0].environment.contains(&blocks), is_crowded);
+    }
 }

@@ -36,6 +36,11 @@ impl Allowance {
     pub const fn is_bounded(&self) -> bool {
         self.memory.is_some() || self.cpus.is_some()
     }
+
+    /// Whether that many ranks cannot have a CPU each.
+    pub fn has_fewer_cpus_than(&self, ranks: usize) -> bool {
+        self.cpus.is_some_and(|cpus| (cpus.0 as usize) < ranks.saturating_mul(1000))
+    }
 }
 
 impl MemorySize {
@@ -121,5 +126,15 @@ mod tests {
         assert_eq!(cpus(1500).as_deref(), Ok("1.5"));
         assert_eq!(cpus(2000).as_deref(), Ok("2"));
         assert_eq!(cpus(9), Err(InvalidAllowance::Cpus));
+    }
+
+    #[test]
+    fn a_limit_of_cpus_may_be_less_than_one_for_each_rank() {
+        let has_fewer = |thousandths, ranks| {
+            let cpus = CpuAmount::try_from(thousandths).ok();
+            Allowance { memory: None, cpus }.has_fewer_cpus_than(ranks)
+        };
+        assert!(has_fewer(1999, 2) && !has_fewer(2000, 2));
+        assert!(!Allowance::default().has_fewer_cpus_than(usize::MAX));
     }
 }
