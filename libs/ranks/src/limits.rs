@@ -104,7 +104,8 @@ pub fn impose(
         .map_err(refused)
 }
 
-/// The files with their texts. Without `memory.swap.max`, the kernel swaps no group.
+/// The files with their texts, and whether the kernel may lack the file. One without `memory.swap.max` has no swap, or does
+/// not count it.
 fn limits(allowance: Allowance) -> impl Iterator<Item = (&'static str, String, bool)> {
     let memory = allowance.memory.into_iter().flat_map(|memory| {
         [
