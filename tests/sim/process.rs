@@ -174,7 +174,7 @@ impl Process {
         let image = disk.slots.as_ref().map(|text| serde_json::from_slice(text).expect("a record"));
         let slots = SlotsImage::of_earlier(image, &name);
         let membership = Membership {
-            entrance: Entrance { addresses: Vec::new(), patience: PATIENCE, give_up: None },
+            entrance: Entrance::new(now, PULSE, false, Vec::new()),
             saved,
             former: before.names,
             kept: None,
@@ -550,8 +550,8 @@ impl Process {
     }
 }
 
-/// See [`Entrance::patience`]; no daemon here gives up.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+/// The pulse of the ring; no daemon here gives up.
+const PULSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 fn micros(time: Time) -> u64 {
     u64::try_from(time.since(Time::ZERO).as_micros()).expect("a time")

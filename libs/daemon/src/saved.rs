@@ -35,9 +35,9 @@ struct Member {
 pub struct Before {
     pub port: Option<u16>,
     /// The addresses of the other members.
-    pub entries: Vec<Address>,
+    entries: Vec<Address>,
     /// The same with the ordinals of the members.
-    pub seeds: Vec<Seed>,
+    seeds: Vec<Seed>,
     /// The names of the other members.
     pub names: BTreeSet<DaemonName>,
 }
@@ -73,9 +73,19 @@ impl Saved {
         self.port = port;
     }
 
-    /// Forgets the earlier ring, since the user named the daemons through which to enter.
-    pub fn forget_former(&mut self) {
+    /// The daemons through which to enter: those that the user has `named`, else those of the earlier ring. A daemon that
+    /// waits for the list of members needs none.
+    pub fn entries(
+        &mut self,
+        waits: bool,
+        named: &[Address],
+        before: &mut Before,
+    ) -> (Vec<Address>, Vec<Seed>) {
+        if !waits && named.is_empty() {
+            return (std::mem::take(&mut before.entries), std::mem::take(&mut before.seeds));
+        }
         self.former.clear();
+        (if waits { Vec::new() } else { named.to_vec() }, Vec::new())
     }
 
     pub(crate) const fn next_deadline(&self) -> Option<Time> {

@@ -36,15 +36,28 @@ enum Leaving {
     },
 }
 
+/// The number of pulses for entering through the named daemons before the daemon gives up.
+const PATIENCE: u32 = 10;
+
 /// How a daemon enters: the members through which `--join` lets it enter, or an introduction.
 #[derive(Debug)]
 pub struct Entrance {
     /// The addresses of the members.
-    pub addresses: Vec<Address>,
+    addresses: Vec<Address>,
     /// How long a daemon may take to enter.
-    pub patience: Duration,
+    patience: Duration,
     /// The time to give up. `None` without addresses, and before the daemon is introduced.
-    pub give_up: Option<Time>,
+    give_up: Option<Time>,
+}
+
+impl Entrance {
+    /// Through the daemons that the user has `named`. A daemon that `waits` is introduced later.
+    pub fn new(now: Time, pulse: Duration, waits: bool, named: Vec<Address>) -> Self {
+        let patience = pulse * PATIENCE;
+        let addresses = if waits { Vec::new() } else { named };
+        let give_up = (!addresses.is_empty()).then(|| now + patience);
+        Self { addresses, patience, give_up }
+    }
 }
 
 /// The state of this daemon as a member.

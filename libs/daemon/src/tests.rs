@@ -413,11 +413,8 @@ fn a_name_that_is_read_and_taken_back_before_its_publication_is_complete_is_not_
 
 fn stay() -> Stay {
     let (saved, _) = Saved::new(None, "", "h1");
-    let entrance = Entrance {
-        patience: Duration::from_secs(1),
-        addresses: vec![Address::new("192.0.2.1:7").unwrap()],
-        give_up: Some(NOW + Duration::from_secs(10)),
-    };
+    let named = vec![Address::new("192.0.2.1:7").unwrap()];
+    let entrance = Entrance::new(NOW, Duration::from_secs(1), false, named);
     Stay::new(entrance, saved, None, None)
 }
 
@@ -449,4 +446,17 @@ fn a_daemon_that_cannot_enter_anywhere_gives_up_with_the_last_reason() {
     assert_eq!(stay.failure(late, &me, last), None);
     stay.note(&Event::SteppedDown);
     assert!(stay.failure(late, &me, last).unwrap().contains("a daemon named h1 is in the ring"));
+}
+
+#[test]
+fn a_daemon_that_waits_gives_up_ten_pulses_after_its_introduction() {
+    let named = vec![Address::new("192.0.2.1:7").unwrap()];
+    let entrance = Entrance::new(NOW, Duration::from_secs(1), true, named);
+    let mut stay = Stay::new(entrance, Saved::new(None, "", "h1").0, None, None);
+    let after = |seconds| NOW + Duration::from_secs(seconds);
+    assert_eq!(stay.failure(after(100), &name("h1"), "x"), None);
+    stay.introduced(after(100));
+    assert_eq!(stay.failure(after(109), &name("h1"), "x"), None);
+    let problem = stay.failure(after(110), &name("h1"), "x").unwrap();
+    assert_eq!(problem, "cannot link to the neighbours in the ring: x");
 }

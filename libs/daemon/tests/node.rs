@@ -22,7 +22,7 @@ use mpd_wire::message::{
     ConsoleReply, HostLimits, HostUse, JobOrder, JobRef, Launch, ManagerOrder, ManagerReport,
     NameAnswer, NameOperation, Opening, RingOrder, RingRequest, VERSION,
 };
-use mpd_wire::{DaemonName, Instance, JobId, Pid, RankSet};
+use mpd_wire::{Address, DaemonName, Instance, JobId, Pid, RankSet};
 
 const CONSOLE: usize = 20;
 
@@ -79,11 +79,7 @@ impl Host {
             has_hook: false,
         };
         let membership = Membership {
-            entrance: Entrance {
-                addresses: Vec::new(),
-                patience: Duration::from_secs(10),
-                give_up: None,
-            },
+            entrance: Entrance::new(now, Duration::from_secs(1), false, Vec::new()),
             saved: Saved::new(None, "sea", "h1").0,
             former: BTreeSet::new(),
             kept: None,
@@ -565,4 +561,19 @@ fn a_users_undo_of_a_drain_by_root_is_refused_with_the_reason_and_the_host_stays
     assert!(is_draining(&host));
     host.give(Input::Ring(RingEvent::HostMarked(false)));
     assert!(!is_draining(&host), "the user had ended his own drain");
+}
+
+#[test]
+fn a_daemon_enters_through_named_daemons_or_else_those_of_its_earlier_ring() {
+    let text = r#"{"ring":"sea","name":"h1","port":7,"members":[{"name":"h2","ordinal":2,"addresses":["10.0.0.2:4"]}]}"#;
+    let entered = |waits, named: &[&str]| {
+        let (mut saved, mut before) = Saved::new(serde_json::from_str(text).ok(), "sea", "h1");
+        let named: Vec<Address> = named.iter().map(|text| Address::new(text).unwrap()).collect();
+        let (entries, seeds) = saved.entries(waits, &named, &mut before);
+        let entries: Vec<String> = entries.iter().map(ToString::to_string).collect();
+        (entries, seeds.len())
+    };
+    assert_eq!(entered(false, &[]), (vec!["10.0.0.2:4".to_owned()], 1));
+    assert_eq!(entered(false, &["10.0.0.3:4"]), (vec!["10.0.0.3:4".to_owned()], 0));
+    assert_eq!(entered(true, &["10.0.0.3:4"]), (Vec::new(), 0));
 }

@@ -55,7 +55,7 @@ use crate::daemon::guests::Guests;
 use crate::daemon::jobs::{Jobs, Lent, first_manager};
 use crate::daemon::kernel::{at, own_user};
 use crate::daemon::listening::{Leftover, Listening};
-use crate::daemon::membership::{Membership, Turn};
+use crate::daemon::membership::{Links, Membership, Turn};
 use crate::daemon::peers::Peers;
 use crate::daemon::ready::Ready;
 use crate::limits;
@@ -172,7 +172,7 @@ impl Daemon {
         let begin = |listening: &Listening| {
             watch(&poll, listening.as_raw_fd(), LISTENER)?;
             let begun = Membership::start(cli, (&name, instance), &rundir, entries, clock.now())?;
-            watch(&poll, begun.1.port().as_raw_fd(), PORT)?;
+            watch(&poll, begun.1.links.net.port().as_raw_fd(), PORT)?;
             anyhow::Ok(begun)
         };
         let (member, membership) = serving.as_ref().map(begin).transpose()?.unzip();
@@ -266,16 +266,19 @@ impl Daemon {
             // `ring_turn` looks at the input itself.
             AGENT => {}
             HOLDER => self.lose_holder(),
-            PORT => self.membership.iter_mut().for_each(Membership::mark_port_ready),
+            PORT => self
+                .membership
+                .iter_mut()
+                .for_each(|m| m.links.net.port_mut().acceptor_mut().mark_ready()),
             Token(number) if number >= net::FIRST_TOKEN => {
-                self.membership.iter_mut().for_each(|m| m.mark_ready(token, hung_up));
+                self.membership.iter_mut().for_each(|m| m.links.net.mark_ready(token, hung_up));
             }
             token => self.peers.mark_ready(token),
         }
     }
 
     fn is_over(&self) -> bool {
-        let is_quiet = self.membership.as_ref().is_none_or(Membership::is_quiet);
+        let is_quiet = self.membership.as_ref().is_none_or(|m| m.links.net.is_quiet());
         self.node.is_over(self.clock.now(), is_quiet, self.is_needed())
     }
 
@@ -308,15 +311,15 @@ impl Daemon {
         }
         let Some(membership) = &self.membership else { return Ok(()) };
         if self.node.has_entered() {
-            ready.entered(membership.port().number())?;
+            ready.entered(membership.links.net.port().number())?;
             if let Some(agent) = self.agent.take() {
-                let addresses = membership.port().addresses();
+                let addresses = membership.links.net.port().addresses();
                 agent.entered(addresses, self.poll.registry()).context("cannot leave mpdboot")?;
             }
             // The reader of the pipe ends now, and with it a remote shell. So mpdboot must have the report before.
             ready.release();
         }
-        match self.node.failure(now, membership.last_failure()) {
+        match self.node.failure(now, membership.links.last_failure()) {
             Some(problem) => bail!("{problem}"),
             None => Ok(()),
         }
@@ -327,9 +330,9 @@ impl Daemon {
         self.with_membership(now, |membership, turn| membership.collect(turn));
         self.node.begin_turn(at(now), is_needed);
         self.settle_turn(now);
-        self.with_membership(now, |membership, turn| membership.read(turn.registry, now));
+        self.with_membership(now, |membership, turn| membership.links.read(turn.registry, now));
         self.settle_turn(now);
-        let has_data = self.membership.as_ref().is_some_and(Membership::has_work);
+        let has_data = self.membership.as_ref().is_some_and(|m| m.links.has_work());
         self.node.turn(at(now), has_data);
         self.settle_turn(now);
         if let Some(membership) = &mut self.membership {
@@ -338,7 +341,7 @@ impl Daemon {
         }
         self.node.end_turn(at(now));
         self.settle_turn(now);
-        self.with_membership(now, |membership, _| membership.flush());
+        self.with_membership(now, |membership, _| membership.links.net.flush());
     }
 
     fn with_membership(&mut self, now: Time, act: impl FnOnce(&mut Membership, Turn<'_>)) {
@@ -394,14 +397,14 @@ impl Daemon {
     }
 
     fn wait(&self) -> Option<Duration> {
-        let membership = self.membership.as_ref();
+        let links = self.membership.as_ref().map(|m| &m.links);
         let consoles = self.listening.as_ref().map(Listening::acceptor);
         let guests = self.guests.as_ref().map(Guests::acceptor);
-        let port = membership.map(|m| m.port().acceptor());
+        let port = links.map(|links| links.net.port().acceptor());
         let acceptors = || [consoles, guests, port].into_iter().flatten();
         if acceptors().any(Acceptor::has_work)
             || self.peers.has_work()
-            || membership.is_some_and(Membership::has_work)
+            || links.is_some_and(Links::has_work)
             || self.node.has_work()
         {
             return Some(Duration::ZERO);
@@ -410,7 +413,7 @@ impl Daemon {
         let deadlines = [
             self.peers.next_deadline(),
             self.node.next_deadline(),
-            membership.and_then(Membership::next_deadline),
+            links.and_then(Links::next_deadline),
         ];
         deadlines
             .into_iter()
@@ -528,8 +531,11 @@ impl Daemon {
     fn accept(&mut self) {
         self.accept_consoles();
         self.accept_guests();
-        if let Some(membership) = &mut self.membership {
-            membership.accept(self.node.accepts(), self.poll.registry(), self.clock.now());
+        if let Some(Membership { links, .. }) = &mut self.membership {
+            match self.node.accepts() {
+                true => links.accept(self.poll.registry(), self.clock.now()),
+                false => links.net.port_mut().acceptor_mut().mark_idle(),
+            }
         }
     }
 

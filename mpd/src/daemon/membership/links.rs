@@ -9,14 +9,14 @@ use std::time::Duration;
 use mio::Registry;
 use mpd_channel::Key;
 use mpd_daemon::{Foreign, RingEvent};
-use mpd_ring::{Input as RingInput, LinkId, Peer, Token};
+use mpd_ring::{Input as RingInput, Peer, Token};
 use mpd_sansio::Time;
 use mpd_wire::job::JobKey;
-use mpd_wire::message::{ConsoleReply, RingMessage};
-use mpd_wire::{Address, DaemonName, Instance};
+use mpd_wire::message::ConsoleReply;
+use mpd_wire::{Address, DaemonName};
 
 use crate::daemon::acceptor::PER_TURN;
-use crate::daemon::net::port::{Port, Seen};
+use crate::daemon::net::port::Seen;
 use crate::daemon::net::{AttemptId, DialRequest, Dialed, Net, NetEvent};
 
 /// How long a ping waits. People and scripts ask whether a host lives, and want to know at once.
@@ -44,8 +44,8 @@ impl Goal {
 
 /// The links, and the attempts to connect.
 #[derive(Debug)]
-pub(super) struct Links {
-    net: Net,
+pub(crate) struct Links {
+    pub(crate) net: Net,
     goals: BTreeMap<AttemptId, Goal>,
     last_attempt: u64,
     /// Foreign addresses under which others see us.
@@ -67,54 +67,30 @@ impl Links {
         }
     }
 
-    pub(super) const fn port(&self) -> &Port {
-        self.net.port()
-    }
-
-    pub(super) fn last_failure(&self) -> &str {
+    pub(crate) fn last_failure(&self) -> &str {
         &self.last_failure
     }
 
-    /// Whether all last messages were sent.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.net.is_quiet()
-    }
-
-    /// An event reports a waiting connection at the port.
-    pub(super) const fn mark_port_ready(&mut self) {
-        self.net.port_mut().acceptor_mut().mark_ready();
-    }
-
-    /// An event of a link.
-    pub(super) fn mark_ready(&mut self, token: mio::Token, hung_up: bool) {
-        self.net.mark_ready(token, hung_up);
-    }
-
     /// Whether work can be done without waiting.
-    pub(super) fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         self.net.has_work() || !self.events.is_empty()
     }
 
-    pub(super) fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         let pings = self.goals.values().filter_map(Goal::deadline);
         pings.chain(self.net.next_deadline()).min()
     }
 
     /// Accepts connections, a bounded number a turn.
-    pub(super) fn accept(&mut self, registry: &Registry, now: Time) {
+    pub(crate) fn accept(&mut self, registry: &Registry, now: Time) {
         for _ in 0..PER_TURN {
             let Some((stream, remote)) = self.net.port_mut().accept(now) else { return };
             self.net.accept(registry, now, stream, remote);
         }
     }
 
-    /// Accepts no more connections.
-    pub(super) const fn stop_accepting(&mut self) {
-        self.net.port_mut().acceptor_mut().mark_idle();
-    }
-
     /// Reads every link that is ready. See [`Links::next`].
-    pub(super) fn read(&mut self, registry: &Registry, now: Time) {
+    pub(crate) fn read(&mut self, registry: &Registry, now: Time) {
         self.net.turn(registry, now);
         let is_late = |goal: &Goal| goal.deadline().is_some_and(|at| at <= now);
         let late = self.goals.iter().find(|(_, goal)| is_late(goal)).map(|(id, _)| *id);
@@ -139,11 +115,6 @@ impl Links {
             let event = self.net.pop()?;
             self.take(registry, now, event);
         }
-    }
-
-    /// Writes queued data.
-    pub(super) fn flush(&mut self) {
-        self.net.flush();
     }
 
     /// Connects for the ring.
@@ -178,24 +149,6 @@ impl Links {
             self.goals.remove(&id);
             self.net.abandon(id);
         }
-    }
-
-    pub(super) fn send(&mut self, link: LinkId, message: &RingMessage) {
-        self.net.send(link, message);
-    }
-
-    pub(super) fn close(&mut self, now: Time, link: LinkId) {
-        self.net.close(now, link);
-    }
-
-    /// Closes all links and begins no more attempts.
-    pub(super) fn close_all(&mut self, now: Time) {
-        self.net.close_all(now);
-    }
-
-    /// Job links that wait for a manager, each with the manager.
-    pub(super) fn seekers(&self) -> Vec<(usize, Instance)> {
-        self.net.seekers()
     }
 
     /// Removes a job link that was made with this key. Returns its hello and the connection.

@@ -35,11 +35,9 @@ use crate::daemon::jobs::{self, Jobs};
 use crate::daemon::membership::files::Files;
 use crate::daemon::membership::helpers::Helpers;
 use crate::daemon::membership::hook::Hooks;
-use crate::daemon::membership::links::Links;
-use crate::daemon::membership::start::Parts;
 use crate::daemon::net::DialRequest;
-use crate::daemon::net::port::Port;
 
+pub(crate) use links::Links;
 pub(crate) use start::new_instance;
 
 /// The context of an output.
@@ -54,7 +52,7 @@ pub(crate) struct Turn<'a> {
 /// The descriptors and files.
 #[derive(Debug)]
 pub(crate) struct Membership {
-    links: Links,
+    pub(crate) links: Links,
     files: Files,
     /// With `--keep`.
     helpers: Option<Helpers>,
@@ -73,68 +71,10 @@ impl Membership {
         entries: Vec<Address>,
         now: Time,
     ) -> Result<(Member, Self)> {
-        let Parts { member, net, files, helpers } =
-            start::begin(cli, myself, rundir, entries, now)?;
-        let membership = Self {
-            links: Links::new(net),
-            files,
-            helpers,
-            hooks: Hooks::new(cli.alloc_hook()),
-            drain_mark: DrainMark::default(),
-            results: VecDeque::new(),
-        };
-        Ok((member, membership))
-    }
-
-    pub(crate) const fn port(&self) -> &Port {
-        self.links.port()
-    }
-
-    /// An event reports a waiting connection at the port.
-    pub(crate) const fn mark_port_ready(&mut self) {
-        self.links.mark_port_ready();
-    }
-
-    /// An event of a link.
-    pub(crate) fn mark_ready(&mut self, token: mio::Token, hung_up: bool) {
-        self.links.mark_ready(token, hung_up);
-    }
-
-    /// Accepts connections, a bounded number a turn, if the node `accepts` them.
-    pub(crate) fn accept(&mut self, accepts: bool, registry: &Registry, now: Time) {
-        if accepts {
-            self.links.accept(registry, now);
-        } else {
-            self.links.stop_accepting();
-        }
-    }
-
-    /// Reads every link that is ready.
-    pub(crate) fn read(&mut self, registry: &Registry, now: Time) {
-        self.links.read(registry, now);
-    }
-
-    /// Writes queued data.
-    pub(crate) fn flush(&mut self) {
-        self.links.flush();
-    }
-
-    /// Why the last attempt to connect failed.
-    pub(crate) fn last_failure(&self) -> &str {
-        self.links.last_failure()
-    }
-
-    /// Whether all last messages were sent.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.links.is_quiet()
-    }
-
-    pub(crate) fn has_work(&self) -> bool {
-        self.links.has_work()
-    }
-
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.links.next_deadline()
+        let (member, net, files, helpers) = start::begin(cli, myself, rundir, entries, now)?;
+        let (links, hooks) = (Links::new(net), Hooks::new(cli.alloc_hook()));
+        let (drain_mark, results) = (DrainMark::default(), VecDeque::new());
+        Ok((member, Self { links, files, helpers, hooks, drain_mark, results }))
     }
 
     /// The next event for the node.
@@ -171,9 +111,9 @@ impl Membership {
                 self.links.connect(registry, now, token, request);
             }
             RingAction::Abandon(token) => self.links.abandon(token),
-            RingAction::Send(link, message) => self.links.send(link, &message),
-            RingAction::Close(link) => self.links.close(now, link),
-            RingAction::CloseAll => self.links.close_all(now),
+            RingAction::Send(link, message) => self.links.net.send(link, &message),
+            RingAction::Close(link) => self.links.net.close(now, link),
+            RingAction::CloseAll => self.links.net.close_all(now),
             RingAction::Ping { console, name, addresses, target } => {
                 self.ping((registry, now), console, &target, name, &addresses);
             }
@@ -230,7 +170,7 @@ impl Membership {
 
     /// Starts the helper that starts a lost member again. It is a child of this process.
     fn start_helper(&mut self, member: DaemonName) {
-        let entries = self.port().addresses();
+        let entries = self.links.net.port().addresses();
         let Some(helpers) = &mut self.helpers else { return };
         match helpers.start(&member, &entries) {
             Ok(pid) => {
@@ -251,7 +191,7 @@ impl Membership {
         table: &JobTable,
     ) -> Vec<(ManagerMessage, OwnedFd)> {
         let mut messages = Vec::new();
-        for (seeker, manager) in self.links.seekers() {
+        for (seeker, manager) in self.links.net.seekers() {
             let Some((job, key)) = table.find_manager(manager) else { continue };
             if let Some((hello, link)) = self.links.pass_on(registry, seeker, key) {
                 let message = ManagerMessage::new(job.clone(), ManagerOrder::Link { hello });

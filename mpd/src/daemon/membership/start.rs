@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use mpd_channel::{Instance, KeyText};
-use mpd_daemon::{Entrance, Facts, Member, Membership, RingIdentity, Saved, SlotsImage};
+use mpd_daemon::{Entrance, Facts, Member, RingIdentity, Saved, SlotsImage};
 use mpd_io::clock::wall;
 use mpd_io::files::key_file::{self, KeyFile};
 use mpd_io::host::cpus;
@@ -21,31 +21,19 @@ use crate::daemon::net::port::{self, Port};
 use crate::daemon::net::{Myself, Net};
 use crate::recording;
 
-/// The number of pulses for entering through the named daemons before the daemon gives up.
-const ENTRY_PATIENCE: u32 = 10;
-
-/// What a member begins with.
-#[derive(Debug)]
-pub(super) struct Parts {
-    pub(super) member: Member,
-    pub(super) net: Net,
-    pub(super) files: Files,
-    pub(super) helpers: Option<Helpers>,
-}
-
-/// Opens the port, and makes the member. `entries`: the daemons through which to enter.
+/// Opens the port, and makes the member, which begins to enter the ring. `entries`: the daemons through which to enter.
 pub(super) fn begin(
     cli: &Cli,
     (name, instance): (&str, Instance),
     rundir: &RunDir,
     entries: Vec<Address>,
     now: Time,
-) -> Result<Parts> {
+) -> Result<(Member, Net, Files, Option<Helpers>)> {
     let ring = cli.ring_name()?.to_string();
     let (text, alone) = key(cli, &ring)?;
     let timing = Timing::default().faster(crate::scale::divisor()?);
     let files = Files::of(rundir, alone);
-    let (mut saved, before) = Saved::new(files.read_ring(), &ring, name);
+    let (mut saved, mut before) = Saved::new(files.read_ring(), &ring, name);
     let options = port::PortOptions {
         number: cli.port,
         preferred: before.port,
@@ -54,16 +42,7 @@ pub(super) fn begin(
     };
     let port = Port::open(&options)?;
     saved.set_port(port.number());
-    // With named daemons, the saved ring is not used.
-    let (entry, seeds) = if cli.waits {
-        saved.forget_former();
-        (Vec::new(), Vec::new())
-    } else if entries.is_empty() {
-        (before.entries, before.seeds)
-    } else {
-        saved.forget_former();
-        (entries.clone(), Vec::new())
-    };
+    let (entry, seeds) = saved.entries(cli.waits, &entries, &mut before);
     let cpus = cpus::count();
     let config = RingConfig {
         name: DaemonName::new(name).context("the daemon's name")?,
@@ -83,13 +62,9 @@ pub(super) fn begin(
     log::info!("listening on port {}", port.number());
     let kept = cli.keep.as_deref().map(Helpers::open).transpose()?;
     let (helpers, kept) = kept.unzip();
-    let patience = timing.pulse * ENTRY_PATIENCE;
-    let enters = !cli.waits && !entries.is_empty();
-    let give_up = enters.then(|| now + patience);
-    let addresses = if enters { entries } else { Vec::new() };
     let lease = cli.lease(timing.pulse)?;
-    let membership = Membership {
-        entrance: Entrance { addresses, patience, give_up },
+    let of_node = mpd_daemon::Membership {
+        entrance: Entrance::new(now, timing.pulse, cli.waits, entries),
         saved,
         // The members that the earlier daemon knew, even if this one enters through named daemons.
         former: before.names,
@@ -102,8 +77,8 @@ pub(super) fn begin(
         Some(path) => recording::pump(path, ("mpd", name), now, config)?,
         None => Pump::new(Ring::new(now, config)),
     };
-    let member = Member::new((now, wall()), pump, facts(cli, identity, cpus), membership, slots);
-    Ok(Parts { member, net, files, helpers })
+    let member = Member::new((now, wall()), pump, facts(cli, identity, cpus), of_node, slots);
+    Ok((member, net, files, helpers))
 }
 
 /// What the node knows of this process and this host.
