@@ -67,6 +67,8 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
         ("--ifhn", cli.ifhn.clone()),
         ("--ordinal", cli.ordinal.map(|n| n.to_string())),
         ("--waiting", cli.waiting.map(|n| n.to_string())),
+        ("--idle", cli.idle.map(|seconds| seconds.to_string())),
+        ("--first", cli.first.clone()),
         ("--held-by", cli.held_by.map(|pid| pid.to_string())),
         ("--launched-by", cli.launched_by.map(|instance| instance.to_string())),
         ("--key", cli.has_key_on_input().then(|| key_file::STANDARD_INPUT.to_owned())),

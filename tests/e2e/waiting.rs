@@ -51,6 +51,18 @@ fn a_manager_in_waiting_ends_with_its_daemon() {
 }
 
 #[test]
+fn managers_in_waiting_of_a_ring_that_ends_when_idle_end_before_and_return_with_a_job() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon_with(&["--waiting", "1", "--idle", "600"]);
+    let first = in_waiting(&daemon);
+    let server = daemon.fork_server().expect("a fork server");
+    wait_until("both have ended", || Process::is_gone(first.pid) && Process::is_gone(server.pid));
+    suite.mpirun(["-n", "2", "echo", "here"]).output().code(0).prints("here\nhere\n");
+    in_waiting(&daemon);
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
 fn a_manager_that_dies_in_waiting_is_replaced_and_costs_no_job() {
     let suite = Suite::new();
     let daemon = suite.start_daemon_with(&["--waiting", "2"]);
