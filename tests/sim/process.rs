@@ -435,7 +435,7 @@ impl Process {
     }
 
     /// A job with its root manager here starts on these other hosts.
-    pub(crate) fn launch(&mut self, _: Time, members: BTreeSet<DaemonName>) {
+    pub(crate) fn launch(&mut self, members: BTreeSet<DaemonName>) {
         self.launches.push_back(members);
     }
 

@@ -138,7 +138,7 @@ fn request(world: &mut World) {
         13 => {
             let live = world.hosts.iter().map(|host| host.name.clone());
             let members = live.filter(|member| *member != world.hosts[host].name).collect();
-            return act(world, host, |process, now| process.launch(now, members));
+            return act(world, host, |process, _| process.launch(members));
         }
         16 => return act(world, host, Process::lose_manager),
         14 | 15 => (allocate(1 + u32::from(flag)), true),
