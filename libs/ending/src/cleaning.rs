@@ -13,7 +13,7 @@ use crate::HELPER_PATIENCE;
 use crate::ending::{Ending, Helper, Step, Timer};
 use crate::errand::{Errand, Listing, Waiting};
 use crate::input::Completeness;
-use crate::output::{FileKind, Output, Question};
+use crate::output::{Action, FileKind, Output, Question};
 use crate::shm::{ShmFile, User, named_files, sort};
 use crate::text::Line;
 
@@ -77,10 +77,10 @@ impl Ending {
             Listing::Remove(in_use) => {
                 let sorted = sort(named_files(self.noted.known.files(), files), &in_use);
                 for (id, names) in sorted.removed {
-                    self.report(Output::RemoveFile(id, names));
+                    self.report(Output::Act(Action::RemoveFile(id, names)));
                 }
                 for stays in sorted.stays {
-                    self.report(Output::Log(stays));
+                    self.report(Output::Act(Action::Log(stays)));
                 }
             }
         }
@@ -160,7 +160,7 @@ impl Ending {
 
     pub(crate) fn stop_helper(&mut self) {
         if self.helper.take().is_some() {
-            self.report(Output::StopHelper);
+            self.report(Output::Act(Action::StopHelper));
         }
     }
 
@@ -176,7 +176,7 @@ impl Ending {
 
     pub(crate) fn end_helper(&mut self, end: Completeness) {
         let Some(helper) = self.helper.take() else { return };
-        self.report(Output::StopHelper);
+        self.report(Output::Act(Action::StopHelper));
         match (helper, end) {
             (Helper::New { .. }, Completeness::Complete) => {
                 self.watch.conclude();
@@ -247,7 +247,7 @@ impl Ending {
     pub(crate) fn give_up_users(&mut self) {
         if self.helper.is_some() {
             self.stop_helper();
-            self.report(Output::Log(Line::SearchTooLong));
+            self.report(Output::Act(Action::Log(Line::SearchTooLong)));
             self.agenda.follow([Errand::RemoveAll(None)]);
         }
     }
@@ -260,7 +260,7 @@ impl Ending {
     }
 
     pub(crate) fn remove_objects(&mut self, in_use: Option<BTreeSet<u64>>) {
-        self.report(Output::RemoveObjects);
+        self.report(Output::Act(Action::RemoveObjects));
         if let Some(in_use) = in_use.filter(|_| !self.noted.known.files().is_empty()) {
             self.ask(Question::ShmFiles, Waiting::Files(Listing::Remove(in_use)));
         }
@@ -269,14 +269,14 @@ impl Ending {
     /// Then a later daemon needs nothing of this job.
     pub(crate) fn remove_rest(&mut self) {
         for registered in self.noted.take_registered() {
-            self.report(Output::RemoveRegistered(registered));
+            self.report(Output::Act(Action::RemoveRegistered(registered)));
         }
-        self.report(Output::RemoveRankGroups);
-        self.report(Output::RemoveDirectory);
+        self.report(Output::Act(Action::RemoveRankGroups));
+        self.report(Output::Act(Action::RemoveDirectory));
         if mem::take(&mut self.has_group) {
-            self.report(Output::RemoveGroup);
+            self.report(Output::Act(Action::RemoveGroup));
         }
-        self.report(Output::RemoveRecord);
+        self.report(Output::Act(Action::RemoveRecord));
         self.report(Output::End(Phase::Cleanup));
         self.report(Output::TraceEnds);
         self.report(Output::CleanedUp);

@@ -10,7 +10,7 @@ use mpd_wire::{Pid, Rank};
 
 use crate::ending::{Beginning, Ending};
 use crate::input::{Answer, Input, Killing};
-use crate::output::{Output, Question};
+use crate::output::{Action, Output, Question};
 use crate::shm::ShmFile;
 use crate::signals::SIGKILL;
 
@@ -143,18 +143,18 @@ impl Host {
 
     fn perform(&mut self, output: Output) {
         match output {
-            Output::Continue(pids) => pids.iter().for_each(|pid| self.resume(pid.0)),
-            Output::ContinueDescendants => {
+            Output::Act(Action::Continue(pids)) => pids.iter().for_each(|pid| self.resume(pid.0)),
+            Output::Act(Action::ContinueDescendants) => {
                 let all: Vec<i32> = self.processes.keys().copied().collect();
                 all.into_iter().for_each(|pid| self.resume(pid));
             }
-            Output::Unfreeze => self.is_frozen = false,
-            Output::KillGroup => {
+            Output::Act(Action::Unfreeze) => self.is_frozen = false,
+            Output::Act(Action::KillGroup) => {
                 let members: Vec<i32> = self.members().iter().map(|pid| pid.0).collect();
                 members.into_iter().for_each(|pid| self.kill(pid));
             }
             Output::Reap => self.reap(),
-            Output::RemoveFile(id, _) => self.files.retain(|file| file.id != id),
+            Output::Act(Action::RemoveFile(id, _)) => self.files.retain(|file| file.id != id),
             other => drop(other),
         }
     }

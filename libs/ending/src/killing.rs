@@ -11,7 +11,7 @@ use mpd_wire::message::Phase;
 use crate::ending::{Ending, Helper, Step, Timer, after};
 use crate::errand::{Due, Errand, Purpose, Waiting};
 use crate::input::{Answer, Killing};
-use crate::output::{Output, Question};
+use crate::output::{Action, Output, Question};
 use crate::signal_target::SignalTarget;
 use crate::signals::{SIGCONT, SIGKILL, asks_to_end, is_terminating};
 use crate::still::{Progress, Still, Wanted};
@@ -246,7 +246,7 @@ impl Ending {
     pub(crate) fn note_group_removed(&mut self, is_removed: bool) {
         self.has_group = !is_removed;
         if self.has_group {
-            self.report(Output::KillGroup);
+            self.report(Output::Act(Action::KillGroup));
         }
     }
 
@@ -257,18 +257,18 @@ impl Ending {
         let resumes = self.kills.is_none() && !self.is_stopping();
         let ours = still.into_ours();
         if resumes && !ours.is_empty() {
-            self.report(Output::Continue(ours));
+            self.report(Output::Act(Action::Continue(ours)));
         }
         if resumes && is_frozen {
-            self.report(Output::Unfreeze);
+            self.report(Output::Act(Action::Unfreeze));
         }
         // A process that runs again before its kill could make objects that are not noted.
         if continues && self.kills.is_none() {
-            self.report(Output::ContinueDescendants);
-            self.report(Output::ContinueAdopted);
+            self.report(Output::Act(Action::ContinueDescendants));
+            self.report(Output::Act(Action::ContinueAdopted));
         }
         if !resumes && is_frozen {
-            self.report(Output::Unfreeze);
+            self.report(Output::Act(Action::Unfreeze));
         }
         if resumes {
             self.agenda.follow([Errand::ReleaseFences]);

@@ -68,7 +68,7 @@ mod text;
 
 pub use ending::{Beginning, Ending};
 pub use input::{Answer, Completeness, Input, Killing};
-pub use output::{FileKind, Output, Question};
+pub use output::{Action, FileKind, Output, Question};
 
 pub use mpd_wire::Pid;
 pub use shm::{ShmFile, Sorted, User, named_files, sort};

@@ -8,7 +8,7 @@ use mpd_leftovers::record::{Note, Registered};
 use mpd_leftovers::{Known, Lifetime};
 use mpd_wire::Pid;
 
-use crate::output::Output;
+use crate::output::{Action, Output};
 
 /// The notes of the job.
 #[derive(Debug, Default)]
@@ -29,14 +29,14 @@ impl Noted {
     /// Adds a fact. If it is new, it is also written.
     pub(crate) fn add(&mut self, note: leftovers::Note, out: &mut VecDeque<Output>) {
         if self.known.add(note.clone()) {
-            out.push_back(Output::Note(Note::Leftovers(note)));
+            out.push_back(Output::Act(Action::Note(Note::Leftovers(note))));
         }
     }
 
     /// Adds a fact about the time before the job. It is written before something is made, with the next note.
     pub(crate) fn add_later(&mut self, note: leftovers::Note, out: &mut VecDeque<Output>) {
         if self.known.add(note.clone()) {
-            out.push_back(Output::NoteLater(Note::Leftovers(note)));
+            out.push_back(Output::Act(Action::NoteLater(Note::Leftovers(note))));
         }
     }
 
@@ -59,7 +59,7 @@ impl Noted {
     /// Adds what a program has registered for removal.
     pub(crate) fn register(&mut self, registered: Registered, out: &mut VecDeque<Output>) {
         let registered = Registered { since: self.since, ..registered };
-        out.push_back(Output::Note(Note::Registered(registered.clone())));
+        out.push_back(Output::Act(Action::Note(Note::Registered(registered.clone()))));
         self.registered.push(registered);
     }
 

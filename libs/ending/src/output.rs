@@ -1,4 +1,4 @@
-//! What the owner of the machine performs, and what it is asked.
+//! What the machine wants: actions of the owner, answers, and steps of others.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,12 +11,50 @@ use mpd_wire::{Pid, Rank};
 use crate::signal_target::SignalTarget;
 use crate::text::Line;
 
-/// An action of the owner. The section comments name its subject.
+/// What the machine wants, or reports. Only an answer and an [`Action`] are system calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Answer this now, with [`Input::Answer`](crate::Input::Answer). It is the last output of a call.
     Ask(Question),
 
+    Act(Action),
+
+    // Of the ranks.
+    /// Kill the adopted process, if there is one.
+    KillAdopted,
+    /// End the search for MPI libraries of ranks for now: it starts processes.
+    PauseSearch,
+    /// Look for children to reap.
+    Reap,
+
+    // Reports.
+    /// A span of the timeline begins.
+    Begin(Phase),
+    /// A span of the timeline ends.
+    End(Phase),
+    /// No span follows.
+    TraceEnds,
+    /// All processes are about to be killed.
+    Killing,
+    /// Everything is stopped.
+    TreeStopped,
+    /// No process is left.
+    TreeGone,
+    /// These processes cannot be killed. They are left to the user.
+    LeftRunning(Vec<Pid>),
+    /// This process is given up.
+    Unkillable(Pid),
+    /// The kernel refused this signal to these processes.
+    SignalRefused(i32, Vec<Pid>),
+    /// A world may leave its fence.
+    ReleaseFence(Rank),
+    /// The clean-up is complete.
+    CleanedUp,
+}
+
+/// An action of the owner. The section comments name its subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
     // Processes.
     /// Send SIGCONT to these processes.
     Continue(BTreeSet<Pid>),
@@ -24,16 +62,10 @@ pub enum Output {
     ContinueDescendants,
     /// Send SIGCONT to the adopted process, if there is one.
     ContinueAdopted,
-    /// Kill the adopted process, if there is one.
-    KillAdopted,
     /// Let the frozen control group run again.
     Unfreeze,
     /// Kill the control group.
     KillGroup,
-    /// End the search for MPI libraries of ranks for now: it starts processes.
-    PauseSearch,
-    /// Look for children to reap.
-    Reap,
 
     // The helper.
     /// End the running helper.
@@ -62,30 +94,6 @@ pub enum Output {
     RemoveGroup,
     /// Remove the job's record in the run directory.
     RemoveRecord,
-
-    // Reports.
-    /// A span of the timeline begins.
-    Begin(Phase),
-    /// A span of the timeline ends.
-    End(Phase),
-    /// No span follows.
-    TraceEnds,
-    /// All processes are about to be killed.
-    Killing,
-    /// Everything is stopped.
-    TreeStopped,
-    /// No process is left.
-    TreeGone,
-    /// These processes cannot be killed. They are left to the user.
-    LeftRunning(Vec<Pid>),
-    /// This process is given up.
-    Unkillable(Pid),
-    /// The kernel refused this signal to these processes.
-    SignalRefused(i32, Vec<Pid>),
-    /// A world may leave its fence.
-    ReleaseFence(Rank),
-    /// The clean-up is complete.
-    CleanedUp,
 }
 
 /// A question about processes or files, or an action whose result decides how to continue.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use mpd_leftovers::{FileId, MAX_FILES};
 
 use crate::named::Named;
-use crate::output::Output;
+use crate::output::{Action, Output};
 use crate::text::Line;
 
 /// Most files whose users one search looks for. Further files follow in the next search.
@@ -134,7 +134,7 @@ impl ShmWatch {
                 continue;
             }
             if is_older(id, self.began) {
-                out.push_back(Output::Log(Line::Older(path.clone())));
+                out.push_back(Output::Act(Action::Log(Line::Older(path.clone()))));
                 self.foreign.insert(*id);
             } else if unknown.len() < MAX_WANTED {
                 unknown.insert(id.inode, *id);
@@ -153,7 +153,7 @@ impl ShmWatch {
             User::Stranger => {
                 let claimed = search.claimed.remove(&inode);
                 if claimed.is_some() {
-                    out.push_back(Output::Log(Line::Shared(inode)));
+                    out.push_back(Output::Act(Action::Log(Line::Shared(inode))));
                 }
                 self.foreign.extend(claimed.or_else(|| search.unknown.remove(&inode)));
             }
@@ -202,7 +202,7 @@ impl ShmWatch {
             |path: &Path| path.file_name().is_some_and(|name| named.has(&name.to_string_lossy()));
         for ShmFile { path, id, .. } in files.iter().filter(|file| is_ours(&file.path)) {
             if unknown.get(&id.inode) == Some(id) && self.noted.len() < MAX_FILES {
-                out.push_back(Output::Log(Line::Named(path.clone())));
+                out.push_back(Output::Act(Action::Log(Line::Named(path.clone()))));
                 self.noted.insert(*id);
                 self.fresh.push(*id);
             }

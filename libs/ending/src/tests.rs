@@ -12,7 +12,7 @@ use mpd_wire::{Pid, Rank, RankSet};
 use crate::ending::Beginning;
 use crate::fixture::{Host, Process};
 use crate::input::{Completeness, Input};
-use crate::output::{FileKind, Output, Question};
+use crate::output::{Action, FileKind, Output, Question};
 use crate::shm::User;
 use crate::signal_target::SignalTarget;
 use crate::signals::{SIGKILL, SIGTERM};
@@ -107,7 +107,14 @@ fn a_signal_is_sent_when_the_processes_that_it_ends_are_still_and_a_helper_has_n
     let ended = job_uses(&mut host, &[7]);
     let note = leftovers::Note::File(host.files[0].id);
     let ours = [Pid(1), Pid(2)].into();
-    in_order(&ended, &[Output::Note(Note::Leftovers(note)), sent(SIGTERM), Output::Continue(ours)]);
+    in_order(
+        &ended,
+        &[
+            Output::Act(Action::Note(Note::Leftovers(note))),
+            sent(SIGTERM),
+            Output::Act(Action::Continue(ours)),
+        ],
+    );
     assert!(!host.machine.is_busy());
 }
 
@@ -143,7 +150,7 @@ fn a_process_that_does_not_stop_delays_a_signal_by_the_patience_at_most() {
     host.send(term());
     let outputs = host.wait_for(&sent(SIGTERM));
     assert!(host.now >= Time::ZERO + PATIENCE && host.now < Time::ZERO + 2 * PATIENCE);
-    assert!(outputs.contains(&Output::Continue([Pid(1)].into())));
+    assert!(outputs.contains(&Output::Act(Action::Continue([Pid(1)].into()))));
 }
 
 #[test]
@@ -189,7 +196,10 @@ fn a_second_signal_waits_for_a_stop_of_its_own_and_the_first_one_does_not_wait_f
     outputs.extend(host.wait_for(&helper(FileKind::New, &[8])));
     assert!(!outputs.contains(&sent(SIGUSR1)));
     outputs.extend(job_uses(&mut host, &[8]));
-    in_order(&outputs, &[sent(SIGTERM), stopped(2), sent(SIGUSR1), Output::ContinueDescendants]);
+    in_order(
+        &outputs,
+        &[sent(SIGTERM), stopped(2), sent(SIGUSR1), Output::Act(Action::ContinueDescendants)],
+    );
     assert!(!host.machine.is_busy());
 }
 
@@ -251,10 +261,13 @@ fn a_signal_to_stopped_processes_is_pending_and_the_continue_comes_behind_it() {
     let mut outputs = host.send(term());
     outputs.extend(host.wait());
     assert!(outputs.contains(&sent(SIGTERM)));
-    let continues = |output: &Output| matches!(output, Output::Continue(_));
+    let continues = |output: &Output| matches!(output, Output::Act(Action::Continue(_)));
     assert!(!outputs.iter().any(continues), "the user has stopped it");
     let continued = host.send(Input::Continue);
-    in_order(&continued, &[Output::ContinueDescendants, Output::ContinueAdopted]);
+    in_order(
+        &continued,
+        &[Output::Act(Action::ContinueDescendants), Output::Act(Action::ContinueAdopted)],
+    );
     assert!(!host.machine.is_stopping());
 }
 
@@ -263,8 +276,8 @@ fn a_continue_during_a_stop_for_a_signal_comes_behind_the_signal() {
     let mut host = Host::new([Process { is_deep: true, ..Process::default() }]);
     host.send(term());
     let mut outputs = host.send(Input::Continue);
-    outputs.extend(host.wait_for(&Output::ContinueDescendants));
-    in_order(&outputs, &[sent(SIGTERM), Output::ContinueDescendants]);
+    outputs.extend(host.wait_for(&Output::Act(Action::ContinueDescendants)));
+    in_order(&outputs, &[sent(SIGTERM), Output::Act(Action::ContinueDescendants)]);
 }
 
 #[test]
@@ -292,7 +305,9 @@ fn a_kill_of_stopped_processes_ends_them_and_continues_none() {
     host.wait_for(&Output::TreeStopped);
     let mut outputs = host.send(Input::Kill);
     outputs.extend(host.wait_for(&Output::TreeGone));
-    let continues = |it: &Output| matches!(it, Output::Continue(_) | Output::ContinueDescendants);
+    let continues = |it: &Output| {
+        matches!(it, Output::Act(Action::Continue(_)) | Output::Act(Action::ContinueDescendants))
+    };
     assert!(!outputs.iter().any(continues) && host.processes.is_empty());
 }
 
@@ -401,7 +416,10 @@ fn a_continue_that_waits_has_no_effect_on_processes_that_are_killed() {
     host.send(Input::Continue);
     host.send(Input::Kill);
     let outputs = host.wait_for(&Output::TreeGone);
-    assert!(outputs.contains(&sent(SIGTERM)) && !outputs.contains(&Output::ContinueDescendants));
+    assert!(
+        outputs.contains(&sent(SIGTERM))
+            && !outputs.contains(&Output::Act(Action::ContinueDescendants))
+    );
 }
 
 #[test]
@@ -490,7 +508,7 @@ fn a_group_is_frozen_before_a_signal_and_runs_again_behind_it() {
     outputs.extend(host.wait());
     let asked = [Question::Children, Question::Freeze, Question::IsFrozen, Question::Members];
     let mut expected: Vec<Output> = asked.into_iter().map(Output::Ask).collect();
-    expected.extend([sent(SIGTERM), Output::Unfreeze]);
+    expected.extend([sent(SIGTERM), Output::Act(Action::Unfreeze)]);
     in_order(&outputs, &expected);
     assert!(!outputs.contains(&stopped(1)), "it is frozen");
     assert!(!outputs.contains(&stopped(2)), "the signal is not for it");
@@ -508,8 +526,8 @@ fn a_kill_notes_the_members_of_the_group_and_runs_it_again_only_after_it_was_kil
             stopped(2),
             Output::Ask(Question::Life(Pid(1), Some(0), false)),
             Output::Ask(Question::RemoveEmptyGroup),
-            Output::KillGroup,
-            Output::Unfreeze,
+            Output::Act(Action::KillGroup),
+            Output::Act(Action::Unfreeze),
             Output::Ask(Question::KillChildren(BTreeSet::new())),
             Output::TreeGone,
         ],
@@ -523,8 +541,8 @@ fn an_empty_group_is_removed_instead_of_killed() {
     let mut outputs = host.send(Input::Kill);
     outputs.extend(host.wait_for(&Output::TreeGone));
     assert!(outputs.contains(&Output::Ask(Question::RemoveEmptyGroup)));
-    assert!(!outputs.contains(&Output::KillGroup));
-    assert!(!host.send(Input::CleanUp).contains(&Output::RemoveGroup), "it is gone");
+    assert!(!outputs.contains(&Output::Act(Action::KillGroup)));
+    assert!(!host.send(Input::CleanUp).contains(&Output::Act(Action::RemoveGroup)), "it is gone");
 }
 
 #[test]
@@ -558,7 +576,7 @@ fn one_helper_runs_at_a_time_and_it_ends_before_a_stop() {
     host.make(8);
     assert_eq!(host.wait(), [], "one runs");
     let outputs = host.send(Input::Kill);
-    in_order(&outputs, &[Output::StopHelper, Output::PauseSearch]);
+    in_order(&outputs, &[Output::Act(Action::StopHelper), Output::PauseSearch]);
     let outputs = host.wait();
     assert!(outputs.contains(&helper(FileKind::New, &[7, 8])), "{outputs:?}");
 }
@@ -626,13 +644,16 @@ fn a_stop_ends_the_helper_for_which_a_fence_waits_and_the_fence_waits_for_the_ne
     host.make(7);
     host.send(Input::FenceOver(Rank(0)));
     let stop = host.send(Input::Stop);
-    in_order(&stop, &[Output::StopHelper, Output::Ask(Question::Children), stopped(1)]);
+    in_order(
+        &stop,
+        &[Output::Act(Action::StopHelper), Output::Ask(Question::Children), stopped(1)],
+    );
     let outputs = host.wait_for(&Output::TreeStopped);
     assert!(!outputs.contains(&release));
     assert_eq!(host.machine.poll_timeout(), None, "a stopped job waits without a deadline");
     assert_eq!(host.send(Input::FenceOver(Rank(1))), [], "nor does it search");
     let outputs = host.send(Input::Continue);
-    in_order(&outputs, &[Output::ContinueDescendants, helper(FileKind::New, &[7])]);
+    in_order(&outputs, &[Output::Act(Action::ContinueDescendants), helper(FileKind::New, &[7])]);
     let outputs = job_uses(&mut host, &[7]);
     in_order(&outputs, &[release, Output::ReleaseFence(Rank(1))]);
 }
@@ -644,7 +665,7 @@ fn a_stop_also_ends_a_helper_that_a_signal_has_left_behind() {
     host.send(term());
     host.wait_for(&sent(SIGTERM));
     host.add(Process::default());
-    assert!(host.send(Input::Stop).contains(&Output::StopHelper));
+    assert!(host.send(Input::Stop).contains(&Output::Act(Action::StopHelper)));
 }
 
 // ----- the clean-up -----
@@ -662,12 +683,12 @@ fn the_record_is_removed_last_and_everything_else_before() {
             Output::Begin(Phase::Cleanup),
             Output::Ask(Question::ShmTime),
             Output::Ask(Question::Clocks),
-            Output::RemoveObjects,
-            Output::RemoveRegistered(registered),
-            Output::RemoveRankGroups,
-            Output::RemoveDirectory,
-            Output::RemoveGroup,
-            Output::RemoveRecord,
+            Output::Act(Action::RemoveObjects),
+            Output::Act(Action::RemoveRegistered(registered)),
+            Output::Act(Action::RemoveRankGroups),
+            Output::Act(Action::RemoveDirectory),
+            Output::Act(Action::RemoveGroup),
+            Output::Act(Action::RemoveRecord),
             Output::End(Phase::Cleanup),
             Output::TraceEnds,
             Output::CleanedUp,
@@ -682,7 +703,7 @@ fn what_a_program_registers_is_noted_with_the_time_at_which_the_job_began() {
     let mut host = Host::with(beginning, []);
     let outputs = host.send(Input::Register(Registered::default()));
     let noted = Registered { since: 77, ..Registered::default() };
-    assert_eq!(outputs, [Output::Note(Note::Registered(noted))]);
+    assert_eq!(outputs, [Output::Act(Action::Note(Note::Registered(noted)))]);
 }
 
 #[test]
@@ -702,7 +723,7 @@ fn a_file_of_the_job_that_another_program_uses_stays() {
     host.send(Input::Found(vec![(7, User::Stranger)]));
     let outputs = host.send(Input::HelperEnded(Completeness::Complete));
     let line = Line::Stays(vec!["/dev/shm/file-7".into()]);
-    in_order(&outputs, &[Output::Log(line), Output::CleanedUp]);
+    in_order(&outputs, &[Output::Act(Action::Log(line)), Output::CleanedUp]);
     assert_eq!(host.files.len(), 1);
 }
 
@@ -724,7 +745,10 @@ fn files_stay_and_all_else_is_removed_if_the_helper_dies() {
     let mut host = with_a_file_left();
     host.send(Input::CleanUp);
     let outputs = host.send(Input::HelperEnded(Completeness::Cut));
-    in_order(&outputs, &[Output::StopHelper, Output::RemoveDirectory, Output::CleanedUp]);
+    in_order(
+        &outputs,
+        &[Output::Act(Action::StopHelper), Output::Act(Action::RemoveDirectory), Output::CleanedUp],
+    );
     assert_eq!(host.files.len(), 1);
 }
 
@@ -735,7 +759,10 @@ fn files_stay_and_all_else_is_removed_if_the_helper_takes_two_seconds() {
     host.send(Input::CleanUp);
     let outputs = host.wait_for(&Output::CleanedUp);
     assert_eq!(host.now, began + HELPER_PATIENCE);
-    in_order(&outputs, &[Output::StopHelper, Output::RemoveDirectory, Output::CleanedUp]);
+    in_order(
+        &outputs,
+        &[Output::Act(Action::StopHelper), Output::Act(Action::RemoveDirectory), Output::CleanedUp],
+    );
     assert_eq!(host.files.len(), 1);
     // Its last word comes too late.
     assert_eq!(host.send(Input::HelperEnded(Completeness::Complete)), []);
@@ -760,7 +787,7 @@ fn a_clean_up_ends_the_search_for_new_files_and_claims_those_with_names_of_the_j
     let name = format!("/dev/shm/mpich_shm_{:x}_0", crate::named::hash("kvs_1"));
     host.files[1].path = name.into();
     let outputs = host.send(Input::CleanUp);
-    in_order(&outputs, &[Output::StopHelper, helper(FileKind::Left, &[7])]);
+    in_order(&outputs, &[Output::Act(Action::StopHelper), helper(FileKind::Left, &[7])]);
     host.send(Input::HelperEnded(Completeness::Complete));
     assert_eq!(host.files.iter().map(|file| file.id.inode).collect::<Vec<_>>(), [6]);
     assert_eq!(host.machine.poll_timeout(), None);

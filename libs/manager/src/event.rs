@@ -8,7 +8,7 @@ use mpd_wire::Rank;
 use mpd_wire::message::{JobInput, JobNews, ManagerOrder, ManagerReport, Phase, Up};
 
 use crate::news::News;
-use crate::output::{ForLinks, ForRanks, ForStdio, Output};
+use crate::output::{ForLinks, Output, Work};
 
 /// An edge of a span of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub enum Mark {
 pub enum Event {
     /// For the machine.
     Input(Input),
-    /// For one owner, which performs it.
-    Perform(Output),
+    /// For one owner or machine.
+    Work(Work),
 
     // Of the connections to console and daemon.
     /// A message of the console.
@@ -68,56 +68,62 @@ pub enum Event {
     Forgotten(Rank),
 }
 
-impl<T: Into<Output>> From<T> for Event {
-    fn from(output: T) -> Self {
-        Self::Perform(output.into())
+impl<T: Into<Work>> From<T> for Event {
+    fn from(work: T) -> Self {
+        Self::Work(work.into())
     }
 }
 
-impl From<ForLinks> for Output {
-    fn from(output: ForLinks) -> Self {
-        Self::Links(output)
+impl From<Output> for Work {
+    fn from(output: Output) -> Self {
+        Self::Perform(output)
     }
 }
 
-impl From<ForRanks> for Output {
-    fn from(output: ForRanks) -> Self {
-        Self::Ranks(output)
+impl From<mpd_ranks::Input> for Work {
+    fn from(input: mpd_ranks::Input) -> Self {
+        Self::Ranks(input)
     }
 }
 
-impl From<ForStdio> for Output {
-    fn from(output: ForStdio) -> Self {
-        Self::Stdio(output)
-    }
-}
-
-impl From<JobNews> for Output {
-    fn from(news: JobNews) -> Self {
-        Self::Console(news)
-    }
-}
-
-impl From<ManagerReport> for Output {
-    fn from(report: ManagerReport) -> Self {
-        Self::Daemon(report)
-    }
-}
-
-impl From<mpd_clients::Input<'static>> for Output {
-    fn from(input: mpd_clients::Input<'static>) -> Self {
-        Self::Clients(input)
-    }
-}
-
-impl From<FromJob> for Output {
-    fn from(event: FromJob) -> Self {
-        Self::Clients(mpd_clients::Input::Job(event))
-    }
-}
-
-impl From<mpd_ending::Input> for Output {
+impl From<mpd_ending::Input> for Work {
     fn from(input: mpd_ending::Input) -> Self {
         Self::Ending(input)
+    }
+}
+
+impl From<ForLinks> for Work {
+    fn from(it: ForLinks) -> Self {
+        Self::Perform(Output::Links(it))
+    }
+}
+
+impl From<mpd_stdio::machine::Input> for Work {
+    fn from(it: mpd_stdio::machine::Input) -> Self {
+        Self::Perform(Output::Stdio(it))
+    }
+}
+
+impl From<JobNews> for Work {
+    fn from(it: JobNews) -> Self {
+        Self::Perform(Output::Console(it))
+    }
+}
+
+impl From<ManagerReport> for Work {
+    fn from(it: ManagerReport) -> Self {
+        Self::Perform(Output::Daemon(it))
+    }
+}
+
+impl From<mpd_clients::Input<'static>> for Work {
+    fn from(it: mpd_clients::Input<'static>) -> Self {
+        Self::Perform(Output::Clients(it))
+    }
+}
+
+impl From<FromJob> for Work {
+    fn from(it: FromJob) -> Self {
+        Self::Perform(Output::Clients(mpd_clients::Input::Job(it)))
     }
 }

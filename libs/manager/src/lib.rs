@@ -1,20 +1,21 @@
 //! The node of a manager: one job on one host, as far as no descriptor is concerned.
 //!
-//! **Purpose.** A [`Node`] has the machine of the job ([`mpd_job::manager`]) and the part that reports to console and daemon.
+//! **Purpose.** A [`Node`] has the machines of the job ([`mpd_job::manager`]), of its processes here ([`mpd_ranks`]) and of their
+//! end ([`mpd_ending`]), and the part that reports to console and daemon.
 //! It routes what the owners of descriptors report ([`Event`]): to the machine, to the reports, and to other owners
 //! ([`Output`]). An output is complete: its owner performs it without a further decision about other owners.
 //!
 //! **Users.** The manager (`mpd/src/manager/`), which has the owners, and the simulator of the whole suite.
 //!
 //! **Must not know.** Descriptors, files, processes, clocks. The lengths of queues are lent to each call ([`Facts`]).
-//! Four machines of the manager have owners of their own, because their outputs and system calls alternate: `mpd-clients`,
-//! `mpd-ending`, `mpd-ranks` and `mpd-stdio`. The node gives them their inputs.
+//! Two machines of the manager have owners of their own: `mpd-clients` and `mpd-stdio`. The node gives them their inputs.
 //!
 //! # The order
 //!
 //! Events go before the machine's next output. [`Node::next`] returns the outputs of the last event first. Then it takes the
 //! next event, in the order of reports. Only without events does it take an output of the machine, and only without outputs
-//! does the machine take its next input. So an owner performs nothing while something is unreported that happened before.
+//! does the machine take its next input. What the machines of processes and of their end want goes before all that: a question is
+//! answered, and an action is performed, before anything else happens. So an owner performs nothing while something is unreported that happened before.
 //!
 //! | module | has |
 //! |---|---|
@@ -45,5 +46,5 @@ pub use event::{Event, Mark};
 pub use facts::Facts;
 pub use news::News;
 pub use node::Node;
-pub use output::{ForLinks, ForRanks, ForStdio, Level, Output};
+pub use output::{ForLinks, Level, Output, Work};
 pub use upstream::{Beginning, Sign, Trace};

@@ -1,16 +1,19 @@
-//! The node: the machine of the job, the reports, and what is still to be routed.
+//! The node: the machines of the job, of its processes and of its end, the reports, and what is still to be routed.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use mpd_clients::{Job, Room};
+use mpd_ending::{self as ending, Ending};
 use mpd_job::manager::{LinkEnd, Manager};
+use mpd_ranks::{self as ranks, Context, Ranks};
 use mpd_sansio::{Pump, Time};
+use mpd_wire::Rank;
 use mpd_wire::message::{Class, JobNews};
 
 use crate::event::Event;
 use crate::facts::Facts;
-use crate::output::Output;
+use crate::output::{Output, Work};
 use crate::turn::{Moment, Queue, Turn};
 use crate::upstream::{Beginning, Upstream};
 
@@ -25,6 +28,8 @@ const MAX_EVENTS: usize = 16 * 1024 * 1024;
 pub struct Node {
     pub(crate) job: Job,
     pub(crate) machine: Pump<Manager>,
+    ranks: Ranks,
+    ending: Ending,
     pub(crate) upstream: Upstream,
     pub(crate) queue: Queue,
     /// The job ended before all children had connected.
@@ -32,10 +37,17 @@ pub struct Node {
 }
 
 impl Node {
-    /// The node of a job that begins now. `machine` has had no input yet.
-    pub fn new(now: Time, job: Job, machine: Pump<Manager>, beginning: Beginning) -> Self {
+    /// The node of a job that begins now. Its machine has had no input yet, and the first outputs of the end were taken.
+    pub fn new(
+        now: Time,
+        job: Job,
+        (machine, ranks, mut ending): (Pump<Manager>, Ranks, Ending),
+        beginning: Beginning,
+    ) -> Self {
         let upstream = Upstream::new(now, &job, beginning);
-        Self { job, machine, upstream, queue: Queue::default(), unlinked: false }
+        let own = job.worlds.of(Rank(0)).map(|world| world.kvsname.clone());
+        own.into_iter().for_each(|space| ending.handle(now, ending::Input::World(space)));
+        Self { job, machine, ranks, ending, upstream, queue: Queue::default(), unlinked: false }
     }
 
     /// The job, as this manager knows it.
@@ -48,17 +60,31 @@ impl Node {
         (&self.job, &mut self.queue.events)
     }
 
-    /// The next output to perform; `None` if nothing is left. Events go before the machine's next output.
+    /// The next output to perform; `None` if nothing is left. What the machines of processes want goes first, then events, then
+    /// outputs of the job's machine.
     pub fn next(&mut self, now: Time, facts: &dyn Facts) -> Option<Output> {
         let at = Moment { now, facts };
         loop {
-            if let Some(output) = self.queue.outputs.pop_front() {
-                if matches!(output, Output::Daemon(_)) {
-                    self.upstream.note_report();
-                }
+            if let Some(output) = self.next_of_machines(now, facts) {
                 return Some(output);
             }
-            if let Some(event) = self.queue.events.pop_front() {
+            if let Some(work) = self.queue.work.pop_front() {
+                match work {
+                    Work::Ranks(input) => self.give_ranks(now, facts, input),
+                    Work::Ending(input) => self.ending.handle(now, input),
+                    Work::Signal(rank, signal) => {
+                        if let Some(way) = self.ranks.way_to(rank, signal) {
+                            return Some(Output::Send(rank, way, signal));
+                        }
+                    }
+                    Work::Perform(output) => {
+                        if matches!(output, Output::Daemon(_)) {
+                            self.upstream.note_report();
+                        }
+                        return Some(output);
+                    }
+                }
+            } else if let Some(event) = self.queue.events.pop_front() {
                 self.route_event(at, event);
             } else {
                 let output = self.machine.next(now)?;
@@ -66,6 +92,80 @@ impl Node {
             }
         }
     }
+
+    // ----- processes, and their end -----
+
+    pub const fn ranks(&self) -> &Ranks {
+        &self.ranks
+    }
+
+    /// For what the machine notes without an output.
+    pub const fn ranks_mut(&mut self) -> &mut Ranks {
+        &mut self.ranks
+    }
+
+    pub const fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    /// Gives the machine of the ranks an input or an answer at once. Then perform all of [`Node::next_of_machines`] before
+    /// anything else.
+    pub fn give_ranks(&mut self, now: Time, facts: &dyn Facts, input: ranks::Input) {
+        self.ranks.handle(Context { now, job: &self.job, host: facts }, input);
+    }
+
+    /// The same with the machine of the end.
+    pub fn give_ending(&mut self, now: Time, input: ending::Input) {
+        self.ending.handle(now, input);
+    }
+
+    /// The next output of these machines, as in [`Node::next`]. No event is routed. The machine of the end may give the other
+    /// one an input, so that one is the first.
+    pub fn next_of_machines(&mut self, now: Time, facts: &dyn Facts) -> Option<Output> {
+        loop {
+            let output = match self.ranks.poll_output() {
+                Some(output) => self.route_ranks(now, output),
+                None => {
+                    let output = self.ending.poll_output()?;
+                    self.route_ending(Moment { now, facts }, output)
+                }
+            };
+            if output.is_some() {
+                return output;
+            }
+        }
+    }
+
+    /// Starts the next few ranks, unless processes are being stopped or ended: a child cannot begin in a control group that is
+    /// frozen. Call as [`Node::handle_timeout`].
+    pub fn start_some(&mut self, now: Time, facts: &dyn Facts) {
+        if self.is_to_start() {
+            self.give_ranks(now, facts, ranks::Input::Turn);
+        }
+    }
+
+    /// Whether [`Node::start_some`] has something to do.
+    pub fn is_to_start(&self) -> bool {
+        self.ranks.is_any_starting() && !self.ending.is_busy()
+    }
+
+    /// Lets the machine of the ranks act on its deadlines. Call as [`Node::handle_timeout`].
+    pub fn expire_ranks(&mut self, now: Time, facts: &dyn Facts) {
+        if self.ranks.poll_timeout().is_some_and(|at| at <= now) {
+            let is_idle = !self.ending.is_busy();
+            let context = Context { now, job: &self.job, host: facts };
+            self.ranks.handle_timeout(context, is_idle);
+        }
+    }
+
+    /// Lets the machine of the end act on its deadlines. Call as [`Node::handle_timeout`].
+    pub fn expire_ending(&mut self, now: Time) {
+        if self.ending.poll_timeout().is_some_and(|at| at <= now) {
+            self.ending.handle_timeout(now);
+        }
+    }
+
+    // ----- deadlines -----
 
     /// Acts on every deadline at or before `now`. Call when [`Node::next`] has returned `None`, then drain it again.
     pub fn handle_timeout(&mut self, now: Time, facts: &dyn Facts) {
@@ -78,9 +178,15 @@ impl Node {
         self.machine.end_turn(now);
     }
 
-    /// When [`Node::handle_timeout`] is due.
+    /// When [`Node::handle_timeout`], [`Node::expire_ranks`] or [`Node::expire_ending`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.machine.machine().poll_timeout().into_iter().chain(self.upstream.poll_timeout()).min()
+        let deadlines = [
+            self.machine.machine().poll_timeout(),
+            self.ranks.poll_timeout(),
+            self.ending.poll_timeout(),
+            self.upstream.poll_timeout(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
     /// The exit code, once everything is over. Messages may still be queued.
@@ -115,9 +221,9 @@ impl Node {
         self.job.is_root() || (nothing_waits(Class::Out) && nothing_waits(Class::Err))
     }
 
-    /// Adds an output behind the earlier ones.
-    pub(crate) fn perform(&mut self, output: impl Into<Output>) {
-        self.queue.perform(output);
+    /// Adds work behind the earlier one.
+    pub(crate) fn perform(&mut self, work: impl Into<Work>) {
+        self.queue.perform(work);
     }
 
     pub(crate) fn console(&mut self, news: JobNews) {

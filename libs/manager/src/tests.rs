@@ -5,23 +5,28 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use mpd_clients::Job;
-use mpd_ending::Input as Ending;
+use mpd_ending::{Answer, Ending, Input as EndingInput, Killing, Question, SignalTarget};
 use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input, LinkEnd, Manager, Output as JobOutput};
+use mpd_leftovers::Reading;
+use mpd_placement::cpu::Cpu;
+use mpd_placement::gpus::Gpus;
+use mpd_ranks::{self as ranks, Host, Ranks, Unentered, Victims};
 use mpd_sansio::{Pump, Time};
-use mpd_wire::Rank;
-use mpd_wire::job::{JobSpec, RankEnd};
+use mpd_stdio::machine::Input as Stdio;
+use mpd_wire::job::{Argset, Group, JobSpec, Program, RankEnd, Unusable};
 use mpd_wire::message::{
     Class, Down, JobInput, JobNews, ManagerOrder, ManagerReport, Phase, Span, Up,
 };
+use mpd_wire::{Pid, Rank};
 
 use crate::fixture;
 use crate::turn::Moment;
-use crate::{
-    Beginning, Event, Facts, ForLinks, ForRanks, ForStdio, Mark, News, Node, Output, Sign, Trace,
-};
+use crate::{Beginning, Event, Facts, ForLinks, Mark, News, Node, Output, Sign, Trace};
 
 const SECOND: Duration = Duration::from_secs(1);
+
+const CLOCKS: Reading = Reading { before: 1, wall: 1, after: 1 };
 
 /// Queues as a test wants them.
 #[derive(Default)]
@@ -51,6 +56,103 @@ impl Facts for Queues {
 
     fn awaits(&self, tree_index: usize) -> bool {
         self.awaited.contains(&tree_index)
+    }
+
+    fn describe(&self, process: Pid) -> String {
+        format!("process {}", process.0)
+    }
+
+    fn name_of(&self, signal: i32) -> String {
+        format!("signal {signal}")
+    }
+}
+
+impl Host for Queues {
+    fn kills(&self) -> Option<u64> {
+        None
+    }
+
+    fn victims(&self, _: Duration) -> Option<Victims> {
+        None
+    }
+
+    fn memory_events(&self) -> Option<String> {
+        None
+    }
+
+    fn niceness(&self) -> Option<i8> {
+        None
+    }
+
+    fn may_have(&self, _: i8) -> bool {
+        true
+    }
+
+    fn text_of(&self, errno: i32) -> String {
+        format!("error {errno}")
+    }
+
+    fn limit(&self, _: u8) -> Option<(u64, u64)> {
+        None
+    }
+
+    fn allowed_cpus(&self) -> Result<Vec<Cpu>, String> {
+        Ok(Vec::new())
+    }
+
+    fn has_fewer_cpus_than(&self, _: usize) -> bool {
+        false
+    }
+
+    fn gpus(&self) -> Gpus {
+        Gpus::of_number(0)
+    }
+
+    fn enter(&self, _: &[u8]) -> Result<(), Unentered> {
+        Ok(())
+    }
+
+    fn program(&self, argset: &Argset, _: Option<usize>) -> Result<Program, Unusable> {
+        Ok(Program { path: argset.program.clone(), script: false })
+    }
+
+    fn variables_of_group(&self, _: Group) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn host_name(&self) -> String {
+        "h1".to_owned()
+    }
+
+    fn parent(&self) -> Pid {
+        Pid(1)
+    }
+
+    fn this(&self) -> Pid {
+        Pid(2)
+    }
+}
+
+/// The answers of a host without processes and files.
+fn answer(question: Question) -> Answer {
+    match question {
+        Question::Children
+        | Question::ChildrenOf(_)
+        | Question::Descendants
+        | Question::Signal(..) => Answer::Pids(Vec::new()),
+        Question::IsStill(..) | Question::Stop(_) => Answer::Is(true),
+        Question::Freeze
+        | Question::IsFrozen
+        | Question::RemoveEmptyGroup
+        | Question::StartHelper(..) => Answer::Is(false),
+        Question::Members => Answer::Members(None),
+        Question::RankOf(..) => Answer::Rank(None),
+        Question::Effect(..) => Answer::Effect { takes: true, was_stopped: false },
+        Question::KillChildren(_) => Answer::Killing(Killing::default()),
+        Question::Life(..) => Answer::Life(None),
+        Question::Clocks => Answer::Clocks(CLOCKS),
+        Question::ShmTime => Answer::ShmTime(None),
+        Question::ShmFiles => Answer::ShmFiles(Vec::new(), 0),
     }
 }
 
@@ -85,7 +187,16 @@ impl World {
             sign: Sign::new(now),
             has_daemon: true,
         };
-        let node = Node::new(now, job, Pump::new(Manager::new(&config)), beginning);
+        let mut ending = Ending::new(mpd_ending::Beginning::default(), CLOCKS);
+        while ending.poll_output().is_some() {}
+        let ranks = Ranks::new(mpd_ranks::Beginning {
+            adopts: false,
+            began: Duration::ZERO,
+            kills: None,
+            daemon: Pid(1),
+        });
+        let machines = (Pump::new(Manager::new(&config)), ranks, ending);
+        let node = Node::new(now, job, machines, beginning);
         Self { now, node, queues: Queues::default() }
     }
 
@@ -97,8 +208,15 @@ impl World {
         self.node.lend().1.push_back(event.into());
     }
 
+    /// The next output that is no question.
     fn next(&mut self) -> Option<Output> {
-        self.node.next(self.now, &self.queues)
+        loop {
+            match self.node.next(self.now, &self.queues)? {
+                Output::AskRanks(question) => self.answer_ranks(question),
+                Output::AskEnding(question) => self.answer_ending(question),
+                output => return Some(output),
+            }
+        }
     }
 
     /// The outputs of one event.
@@ -124,6 +242,7 @@ impl World {
         let mut told = Vec::new();
         loop {
             let Some(output) = self.next() else {
+                self.node.start_some(self.now, &self.queues);
                 self.node.end_turn(self.now);
                 let Some(output) = self.next() else { return told };
                 self.perform(output, &mut told);
@@ -133,13 +252,33 @@ impl World {
         }
     }
 
+    /// All ranks start, and no process is adopted.
+    fn answer_ranks(&mut self, question: ranks::Question) {
+        let answer = match question {
+            ranks::Question::Start(start) => {
+                let pid = Pid(1000 + start.rank.0.cast_signed());
+                let started =
+                    ranks::Started { pid, begin: Some(1), shim: None, cpus: None, unwatched: None };
+                ranks::Answer::Started(Ok(started))
+            }
+            ranks::Question::Limit(_) => ranks::Answer::Limited(Ok(())),
+            ranks::Question::Adopt(_) => panic!("no process arrives"),
+            ranks::Question::Send(..) => ranks::Answer::Sent(ranks::Sent::Gone),
+            ranks::Question::Search(_) => ranks::Answer::Is(false),
+            ranks::Question::KillAdopted => ranks::Answer::Is(true),
+        };
+        self.node.give_ranks(self.now, &self.queues, ranks::Input::Answer(answer));
+    }
+
+    fn answer_ending(&mut self, question: Question) {
+        self.node.give_ending(self.now, EndingInput::Answer(answer(question)));
+    }
+
     fn perform(&mut self, output: Output, told: &mut Vec<JobNews>) {
         let input = match output {
             Output::Console(news) => return told.push(news),
-            Output::Ranks(ForRanks::Go) => Input::Started,
-            Output::Ending(Ending::Kill) => Input::TreeGone,
-            Output::Stdio(ForStdio::Drain) => Input::Drained,
-            Output::Ending(Ending::CleanUp) => Input::CleanedUp,
+            Output::Reap => return self.node.give_ending(self.now, EndingInput::NoChild),
+            Output::Stdio(Stdio::Drain) => Input::Drained,
             _ => return,
         };
         self.report(Event::Input(input));
@@ -158,7 +297,7 @@ fn events_go_before_the_next_output_of_the_machine() {
         "outputs of one kind stay together"
     );
     assert!(matches!(world.next(), Some(Output::Console(JobNews::Suspended))));
-    assert!(matches!(world.next(), Some(Output::Ranks(ForRanks::Go))), "the input waits");
+    assert!(matches!(world.next(), Some(Output::Stdio(Stdio::Going(_)))), "the input waits");
 }
 
 #[test]
@@ -166,7 +305,7 @@ fn the_console_knows_of_the_start_before_a_rank_is_started() {
     let mut world = World::alone();
     let outputs = world.outputs_of(Event::Input(Input::Ready));
     let is_written = |output: &Output| matches!(output, Output::FlushConsole);
-    let is_start = |output: &Output| matches!(output, Output::Ranks(ForRanks::Go));
+    let is_start = |output: &Output| matches!(output, Output::Stdio(Stdio::Going(_)));
     let place = |what: &dyn Fn(&Output) -> bool| outputs.iter().position(what).unwrap();
     assert!(place(&is_written) < place(&is_start));
 }
@@ -261,11 +400,7 @@ fn a_daemon_is_looked_for_each_second_until_one_has_adopted_the_manager() {
     let adopted = world.outputs_of(Event::Registered(true));
     assert!(matches!(
         adopted[..],
-        [
-            Output::Ranks(ForRanks::ReportAll),
-            Output::Clients(mpd_clients::Input::DaemonReplaced),
-            ..
-        ]
+        [Output::Clients(mpd_clients::Input::DaemonReplaced), Output::Daemon(_), ..]
     ));
 }
 
@@ -280,7 +415,7 @@ fn children_that_have_not_connected_are_given_up_behind_the_kill() {
             Output::Links(ForLinks::DownAll(Down::Kill)),
             Output::Links(ForLinks::Close(LinkEnd::Child(1))),
             Output::Links(ForLinks::StopSending(1)),
-            Output::Stdio(ForStdio::ChildrenGone(1)),
+            Output::Stdio(Stdio::ChildrenGone(1)),
             ..
         ]
     ));
@@ -313,7 +448,7 @@ fn a_child_that_breaks_the_protocol_is_closed_before_it_counts_as_lost() {
 fn a_drained_child_concerns_its_output_first_and_then_the_job() {
     let mut world = World::of(fixture::job_on_two_hosts(), |_| {});
     world.report(Event::News(News::Report(1, Up::Drained)));
-    assert!(matches!(world.next(), Some(Output::Stdio(ForStdio::FlowDrained(1)))));
+    assert!(matches!(world.next(), Some(Output::Stdio(Stdio::FlowDrained(1)))));
 }
 
 #[test]
@@ -340,4 +475,79 @@ fn spans_of_a_rank_go_to_the_console_when_the_trace_ends() {
         panic!("{outputs:?}");
     };
     assert_eq!(spans.last().map(|span| (span.phase, span.took_us)), Some((Phase::Run, 1_000_000)));
+}
+
+#[test]
+fn what_the_end_of_processes_wants_goes_before_events_and_its_reports_go_behind_them() {
+    let mut world = World::alone();
+    world.report(EndingInput::Signal(15, SignalTarget::Process));
+    world.report(JobNews::Suspended);
+    let mut log = Vec::new();
+    while let Some(output) = world.node.next(world.now, &world.queues) {
+        match output {
+            Output::AskEnding(Question::Signal(15, _)) => {
+                log.push("signal".to_owned());
+                let refused = Answer::Pids(vec![Pid(7)]);
+                world.node.give_ending(world.now, EndingInput::Answer(refused));
+            }
+            Output::AskEnding(question) => world.answer_ending(question),
+            Output::AskRanks(question) => world.answer_ranks(question),
+            Output::Console(JobNews::Suspended) => log.push("suspended".to_owned()),
+            Output::Console(JobNews::Failed { failure, .. }) => log.push(failure.to_string()),
+            _ => {}
+        }
+    }
+    assert_eq!(log, ["signal", "suspended", "cannot send signal 15 to process 7"]);
+}
+
+#[test]
+fn what_was_checked_is_kept_before_the_host_counts_as_ready() {
+    let mut world = World::alone();
+    let outputs = world.outputs_of(ranks::Input::Check(None));
+    assert!(matches!(outputs[0], Output::Ranks(ranks::Action::Prepared(Rank(0), _))));
+    assert!(matches!(outputs[1], Output::Console(JobNews::Started { .. })));
+}
+
+#[test]
+fn a_started_process_is_noted_for_the_end_before_its_pipes_are_passed_on() {
+    let mut world = World::alone();
+    world.report(Event::Input(Input::Ready));
+    while world.next().is_some() {}
+    world.node.start_some(world.now, &world.queues);
+    let mut log = Vec::new();
+    while let Some(output) = world.node.next(world.now, &world.queues) {
+        match output {
+            Output::AskRanks(question) => world.answer_ranks(question),
+            Output::AskEnding(question) => {
+                if let Question::Life(pid, ..) = question {
+                    log.push(format!("noted {}", pid.0));
+                }
+                world.answer_ending(question);
+            }
+            Output::Ranks(ranks::Action::HandOver(rank)) => {
+                log.push(format!("hand over {rank}"));
+                world.report(Output::PassOn);
+            }
+            Output::PassOn => log.push("pass on".to_owned()),
+            _ => {}
+        }
+    }
+    let expected = ["hand over 0", "hand over 1", "noted 1000", "pass on", "noted 1001", "pass on"];
+    assert_eq!(log, expected);
+}
+
+#[test]
+fn no_rank_is_started_while_everything_is_stopped() {
+    let mut world = World::alone();
+    world.outputs_of(Event::Input(Input::Ready));
+    assert!(world.node.is_to_start());
+    world.node.give_ending(world.now, EndingInput::Stop);
+    while let Some(Output::AskEnding(question)) =
+        world.node.next_of_machines(world.now, &world.queues)
+    {
+        world.answer_ending(question);
+    }
+    assert!(!world.node.is_to_start());
+    world.outputs_of(EndingInput::Continue);
+    assert!(world.node.is_to_start());
 }

@@ -9,7 +9,7 @@ use mpd_wire::message::{JobNews, ManagerReport};
 
 use crate::event::Event;
 use crate::facts::Facts;
-use crate::output::Output;
+use crate::output::{Output, Work};
 
 /// The moment of a call.
 #[derive(Clone, Copy)]
@@ -23,8 +23,8 @@ pub(crate) struct Moment<'a> {
 pub(crate) struct Queue {
     /// Events that are not routed yet.
     pub(crate) events: VecDeque<Event>,
-    /// Outputs of the event or of the machine's output that was routed last.
-    pub(crate) outputs: VecDeque<Output>,
+    /// What the event or the machine's output leads to that was routed last.
+    pub(crate) work: VecDeque<Work>,
 }
 
 impl Queue {
@@ -33,9 +33,9 @@ impl Queue {
         self.events.push_back(event.into());
     }
 
-    /// Adds an output behind the earlier ones.
-    pub(crate) fn perform(&mut self, output: impl Into<Output>) {
-        self.outputs.push_back(output.into());
+    /// Adds work behind the earlier one.
+    pub(crate) fn perform(&mut self, work: impl Into<Work>) {
+        self.work.push_back(work.into());
     }
 
     pub(crate) fn console(&mut self, news: JobNews) {

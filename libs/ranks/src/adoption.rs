@@ -10,7 +10,7 @@ use mpd_wire::job::RankEnd;
 use mpd_wire::message::Phase;
 
 use crate::errand::Waiting;
-use crate::output::{Output, Question};
+use crate::output::{Action, Output, Question};
 use crate::ranks::Ranks;
 use crate::table::ADOPTED;
 
@@ -21,7 +21,7 @@ impl Ranks {
             return;
         }
         self.table.end_process(ADOPTED);
-        self.report(Output::ReleaseAdopted);
+        self.report(Output::Act(Action::ReleaseAdopted));
         self.report(Output::End(Phase::Run, Some(ADOPTED)));
         // Only its parent gets its exit code. The machine knows whether it finalized.
         self.post(JobInput::Exited(ADOPTED, RankEnd::Exited(0)));

@@ -8,7 +8,7 @@ use mpd_wire::job::RankEnd;
 use mpd_wire::message::Phase;
 
 use crate::memory::Cause;
-use crate::output::Output;
+use crate::output::{Action, Output};
 use crate::ranks::{Context, Ranks};
 use crate::shim::Shim;
 use crate::starts::MAX_RANKS_WITHOUT_LOW;
@@ -72,7 +72,7 @@ impl Ranks {
             drop(self.take_shim(rank));
             self.table.remove(rank);
             if self.table.len() <= MAX_RANKS_WITHOUT_LOW {
-                self.report(Output::FreeLowNumbers);
+                self.report(Output::Act(Action::FreeLowNumbers));
             }
             self.report(Output::Retired(rank));
         }

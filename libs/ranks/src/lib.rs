@@ -75,6 +75,6 @@ pub use host::{Host, Unentered, Victims};
 pub use input::{Answer, Input, Sent, Started};
 pub use launch::Launch;
 pub use limits::{Fault, Groups, Place, Refusal, impose};
-pub use output::{Line, Output, Question, Slot, Start, Way};
+pub use output::{Action, Line, Output, Question, Slot, Start, Way};
 pub use ranks::{Beginning, Context, Ranks};
 pub use shim::resize;

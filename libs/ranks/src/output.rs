@@ -1,4 +1,4 @@
-//! What the owner of the machine performs, and what it is asked.
+//! What the machine wants: actions of the owner, answers, and steps of others.
 
 use std::collections::BTreeMap;
 
@@ -11,50 +11,19 @@ use mpd_wire::{Rank, RankSet};
 
 use crate::launch::Launch;
 
-/// An action of the owner. The section comments name its subject.
+/// What the machine wants, or reports. Only an answer and an [`Action`] are system calls.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Answer this now, with [`Input::Answer`](crate::Input::Answer). It is the last output of a call.
     Ask(Question),
 
-    // The start.
-    /// The ranks of a world can be started here, with these bindings to CPUs. By argset.
-    Prepared(Rank, Bindings, BTreeMap<usize, Launch>),
-    /// Some ranks are about to be started.
-    BeginStarts {
-        /// Whether they are several.
-        are_several: bool,
-        /// Whether so many ranks will run here that low numbers for descriptors are needed.
-        are_many: bool,
-    },
-    /// Pass on the pipes and the PMI connection of the rank that was just started.
-    HandOver(Rank),
-    /// No more ranks are started for now.
-    EndStarts,
-    /// Few ranks are left: give up the low numbers for descriptors.
-    FreeLowNumbers,
-    /// Set the niceness of the session. If the system refuses: [`Input::NicenessRefused`](crate::Input::NicenessRefused).
-    SetNiceness(i8),
-    /// Forget what was prepared for a world.
-    ForgetPrepared(Rank),
-
-    // Processes.
-    /// Send a signal to ranks that run here.
-    Signal(i32, SignalTarget),
-    /// The adopted process has ended or left the job: forget it.
-    ReleaseAdopted,
-    /// End the helper that looks for ranks which run alone.
-    EndSearch,
-
-    // Shims.
-    /// Send this order. A shim that does not take it is ignored.
-    Tell(Rank, ShimOrder),
-    /// Give the program of this rank a new PMI connection.
-    Reconnect(Rank),
-    /// Close the control socket of the shim.
-    DropShim(Rank),
+    Act(Action),
 
     // Reports.
+    /// The ranks of a world can be started here, with these bindings to CPUs.
+    Bound(Rank, Bindings),
+    /// Send a signal to ranks that run here.
+    Signal(i32, SignalTarget),
     /// A span of the timeline begins.
     Begin(Phase, Option<Rank>),
     /// A span of the timeline ends.
@@ -77,6 +46,46 @@ pub enum Output {
     Job(JobInput),
     /// For the daemon.
     ToDaemon(ManagerReport),
+}
+
+/// An action of the owner. The section comments name its subject.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    // The start.
+    /// Keep what the ranks of a world are started with, by argset.
+    Prepared(Rank, BTreeMap<usize, Launch>),
+    /// Some ranks are about to be started.
+    BeginStarts {
+        /// Whether they are several.
+        are_several: bool,
+        /// Whether so many ranks will run here that low numbers for descriptors are needed.
+        are_many: bool,
+    },
+    /// Pass on the pipes and the PMI connection of the rank that was just started.
+    HandOver(Rank),
+    /// No more ranks are started for now.
+    EndStarts,
+    /// Few ranks are left: give up the low numbers for descriptors.
+    FreeLowNumbers,
+    /// Set the niceness of the session. If the system refuses: [`Input::NicenessRefused`](crate::Input::NicenessRefused), once.
+    SetNiceness(i8),
+    /// Forget what was prepared for a world.
+    ForgetPrepared(Rank),
+
+    // Processes.
+    /// The adopted process has ended or left the job: forget it.
+    ReleaseAdopted,
+    /// End the helper that looks for ranks which run alone.
+    EndSearch,
+
+    // Shims.
+    /// Send this order. A shim that does not take it is ignored.
+    Tell(Rank, ShimOrder),
+    /// Give the program of this rank a new PMI connection.
+    Reconnect(Rank, Slot),
+    /// Close the control socket of the shim.
+    DropShim(Rank),
+
     Log(Line),
 }
 

@@ -15,7 +15,7 @@ use crate::errand::{Errand, Waiting};
 use crate::host::Host;
 use crate::input::{Answer, Input};
 use crate::memory::Memory;
-use crate::output::{Output, Question, Slot, Way};
+use crate::output::{Action, Output, Question, Slot, Way};
 use crate::reaping::Reaping;
 use crate::table::{ADOPTED, Process, Table};
 
@@ -122,11 +122,6 @@ impl Ranks {
     /// The rank at a slot.
     pub fn at(&self, slot: Slot) -> Option<Rank> {
         self.table.at(slot)
-    }
-
-    /// The slot of a rank.
-    pub fn slot_of(&self, rank: Rank) -> Option<Slot> {
-        self.table.slot_of(rank)
     }
 
     /// The rank of a child.
@@ -313,7 +308,7 @@ impl Ranks {
     /// Makes the share of the CPUs fit the number of ranks that run or are about to start.
     pub(crate) fn fit_share(&mut self, ranks: usize) {
         if let Some(niceness) = self.cpu_share.change_for(ranks) {
-            self.report(Output::SetNiceness(niceness));
+            self.report(Output::Act(Action::SetNiceness(niceness)));
         }
     }
 }

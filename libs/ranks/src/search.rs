@@ -6,7 +6,7 @@ use mpd_job::manager::Input as JobInput;
 use mpd_wire::Rank;
 
 use crate::errand::Waiting;
-use crate::output::{Line, Output, Question};
+use crate::output::{Action, Line, Output, Question};
 use crate::ranks::{Context, Ranks, Search};
 
 /// The time before the first search for ranks that run alone. A rank has hardly initialised its MPI library before, and
@@ -52,7 +52,7 @@ impl Ranks {
     pub(crate) fn take_found(&mut self, found: Option<(Rank, String)>) {
         self.search = if found.is_some() { Search::Decided } else { Search::Idle };
         if let Some((rank, library)) = found {
-            self.report(Output::Log(Line::Alone(rank, library.clone())));
+            self.report(Output::Act(Action::Log(Line::Alone(rank, library.clone()))));
             self.post(JobInput::Alone(rank, library));
         }
     }
@@ -66,7 +66,7 @@ impl Ranks {
     /// Ends a running helper.
     pub(crate) fn end_search(&mut self, next: Search) {
         if self.search == Search::Running {
-            self.report(Output::EndSearch);
+            self.report(Output::Act(Action::EndSearch));
         }
         self.search = next;
     }

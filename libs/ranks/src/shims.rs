@@ -8,7 +8,7 @@ use mpd_wire::{Rank, RankSet};
 
 use crate::errand::{Errand, Waiting};
 use crate::input::Sent;
-use crate::output::{Line, Output, Question};
+use crate::output::{Action, Line, Output, Question};
 use crate::ranks::Ranks;
 use crate::shim::{News, Shim};
 
@@ -21,7 +21,7 @@ impl Ranks {
     /// Removes the shim of a rank.
     pub(crate) fn take_shim(&mut self, rank: Rank) -> Option<Shim> {
         let shim = self.table.get_mut(rank)?.shim.take()?;
-        self.report(Output::DropShim(rank));
+        self.report(Output::Act(Action::DropShim(rank)));
         Some(shim)
     }
 
@@ -29,7 +29,7 @@ impl Ranks {
     fn tell_all(&mut self, order: impl Fn(&mut Shim) -> Option<ShimOrder>) {
         let orders = self.table.shims_mut().filter_map(|(rank, shim)| Some((rank, order(shim)?)));
         for (rank, order) in orders.collect::<Vec<_>>() {
-            self.report(Output::Tell(rank, order));
+            self.report(Output::Act(Action::Tell(rank, order)));
         }
     }
 
@@ -53,7 +53,7 @@ impl Ranks {
                     }
                 }
                 News::Mark(after, text) => self.report(Output::Mark(rank, after, text)),
-                News::Started(pid) => self.report(Output::Log(Line::ShimStarted(pid))),
+                News::Started(pid) => self.report(Output::Act(Action::Log(Line::ShimStarted(pid)))),
             }
         }
         self.agenda.follow([Errand::SendCommands(rank)]);
@@ -61,7 +61,7 @@ impl Ranks {
 
     pub(crate) fn grant_mark(&mut self, rank: Rank) {
         if self.table.shim_mut(rank).is_some() {
-            self.report(Output::Tell(rank, ShimOrder::Marks { more: 1 }));
+            self.report(Output::Act(Action::Tell(rank, ShimOrder::Marks { more: 1 })));
         }
     }
 
@@ -73,7 +73,7 @@ impl Ranks {
     /// Sends a command of the console to the debuggers of those ranks that run here.
     pub(crate) fn command(&mut self, ranks: RankSet, line: &str) {
         if line.len() > MAX_DEBUG_LINE || line.contains('\n') {
-            return self.report(Output::Log(Line::MalformedCommand(line.len())));
+            return self.report(Output::Act(Action::Log(Line::MalformedCommand(line.len()))));
         }
         let debuggers = self.table.shims_mut().filter(|(rank, _)| ranks.contains(*rank));
         let debuggers = debuggers.filter(|(_, shim)| shim.is_debugger());
@@ -116,7 +116,9 @@ impl Ranks {
         let debugged = self.table.shims_mut().filter(|(_, shim)| shim.is_debugger());
         let first = debugged.map(|(rank, _)| rank).filter(|&rank| job.is_first(rank));
         for rank in first.collect::<Vec<_>>() {
-            self.report(Output::Reconnect(rank));
+            if let Some(slot) = self.table.slot_of(rank) {
+                self.report(Output::Act(Action::Reconnect(rank, slot)));
+            }
         }
         self.post(JobInput::Restarted);
     }

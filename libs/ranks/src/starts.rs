@@ -14,7 +14,7 @@ use crate::errand::{Batch, Errand, Waiting};
 use crate::failures::{StartProblem, start_failure};
 use crate::input::Started;
 use crate::launch::Checked;
-use crate::output::{Output, Question, Start};
+use crate::output::{Action, Output, Question, Start};
 use crate::ranks::{Context, Ranks, Search, Starting};
 use crate::shim::Shim;
 use crate::table::{ADOPTED, Process, RankState};
@@ -107,7 +107,8 @@ impl Ranks {
             Err(failure) => self.post(JobInput::WorldFailed(first, failure)),
             Ok(Checked { launches, bindings, gpus }) => {
                 let running = self.table.len();
-                self.report(Output::Prepared(first, bindings, launches));
+                self.report(Output::Bound(first, bindings));
+                self.report(Output::Act(Action::Prepared(first, launches)));
                 self.starting.insert(first, Starting { running, gpus, next: None });
                 let world = context.job.worlds.of(first);
                 let shared = world.zip(gpus).and_then(|(world, gpus)| {
@@ -153,7 +154,7 @@ impl Ranks {
 
     pub(crate) fn forget_world(&mut self, first: Rank) {
         self.starting.remove(&first);
-        self.report(Output::ForgetPrepared(first));
+        self.report(Output::Act(Action::ForgetPrepared(first)));
     }
 
     /// Stops starting and searching, since all processes here are about to be killed.
@@ -186,7 +187,7 @@ impl Ranks {
             self.fit_share(self.table.children() + here);
         }
         let are_many = self.table.len() + here > MAX_RANKS_WITHOUT_LOW;
-        self.report(Output::BeginStarts { are_several: end - begin > 1, are_many });
+        self.report(Output::Act(Action::BeginStarts { are_several: end - begin > 1, are_many }));
         self.agenda.follow([Errand::StartNext(Batch { first, begin, next: begin, end })]);
     }
 
@@ -279,7 +280,7 @@ impl Ranks {
     }
 
     fn hand_over(&mut self, batch: Batch, rank: Rank) {
-        self.report(Output::HandOver(rank));
+        self.report(Output::Act(Action::HandOver(rank)));
         self.agenda.follow([Errand::StartNext(Batch { next: batch.next + 1, ..batch })]);
     }
 
@@ -293,7 +294,7 @@ impl Ranks {
     ) {
         let Batch { first, begin, end, .. } = batch;
         let Some(world) = context.job.worlds.of(first) else { return };
-        self.report(Output::EndStarts);
+        self.report(Output::Act(Action::EndStarts));
         let is_continued = failure.is_none() && end < world.here.len();
         self.starting.entry(first).or_default().next = is_continued.then_some(end);
         if let Some(failure) = failure {

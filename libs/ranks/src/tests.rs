@@ -24,7 +24,7 @@ use crate::failures::StartProblem;
 use crate::host::{Host, Unentered, Victims};
 use crate::input::{Answer, Input, Sent, Started};
 use crate::launch::Launch;
-use crate::output::{Line, Output, Question, Slot, Way};
+use crate::output::{Action, Line, Output, Question, Slot, Way};
 use crate::ranks::{Beginning, Context, Ranks};
 use crate::search::FIRST_SEARCH;
 
@@ -365,7 +365,7 @@ fn a_failed_check_and_a_problem_of_the_host_fail_the_start() {
 fn launch(manager: &mut Manager) -> Launch {
     let outputs = manager.give(Input::Check(None));
     let launch = outputs.into_iter().find_map(|output| match output {
-        Output::Prepared(Rank(0), _, mut launches) => launches.remove(&0),
+        Output::Act(Action::Prepared(Rank(0), mut launches)) => launches.remove(&0),
         _ => None,
     });
     launch.expect("all checks have passed")
@@ -438,14 +438,21 @@ fn eight_ranks_are_started_in_a_turn_and_the_job_has_started_behind_the_last_one
     assert_eq!(starts(&first), (0..8).collect::<Vec<_>>());
     in_order(
         &first,
-        &[Output::BeginStarts { are_several: true, are_many: true }, Output::EndStarts],
+        &[
+            Output::Act(Action::BeginStarts { are_several: true, are_many: true }),
+            Output::Act(Action::EndStarts),
+        ],
     );
     assert_eq!(starts(&manager.give(Input::Turn)).len(), 8);
     let last = manager.give(Input::Turn);
     assert_eq!(starts(&last), [16, 17, 18, 19]);
     in_order(
         &last,
-        &[Output::EndStarts, Output::End(Phase::Go, None), Output::Job(JobInput::Started)],
+        &[
+            Output::Act(Action::EndStarts),
+            Output::End(Phase::Go, None),
+            Output::Job(JobInput::Started),
+        ],
     );
     assert!(!manager.machine.is_any_starting());
 }
@@ -463,8 +470,8 @@ fn a_started_rank_is_reported_before_its_pipes_are_passed_on() {
             Output::End(Phase::Spawn, Some(Rank(0))),
             Output::Begin(Phase::Run, Some(Rank(0))),
             Output::Started(pid_of(0), None),
-            Output::HandOver(Rank(0)),
-            Output::EndStarts,
+            Output::Act(Action::HandOver(Rank(0))),
+            Output::Act(Action::EndStarts),
             Output::OutputBegun(vec![Rank(0)]),
             Output::Job(JobInput::Pids(vec![(Rank(0), 1000)])),
         ],
@@ -482,7 +489,9 @@ fn the_first_rank_that_does_not_start_ends_the_start() {
     let outputs = manager.give(Input::Turn);
     assert_eq!(starts(&outputs), [0, 1]);
     assert_eq!(posted(&outputs), [failed("cannot make the pipes of rank 1: no")]);
-    assert!(outputs.contains(&Output::EndStarts) && !manager.machine.is_any_starting());
+    assert!(
+        outputs.contains(&Output::Act(Action::EndStarts)) && !manager.machine.is_any_starting()
+    );
 }
 
 #[test]
@@ -523,14 +532,15 @@ fn a_niceness_that_is_not_permitted_is_reported_once() {
 
 #[test]
 fn the_session_weighs_as_much_as_its_ranks_until_the_system_refuses() {
-    let set =
-        |outputs: &[Output]| outputs.iter().any(|output| matches!(output, Output::SetNiceness(_)));
+    let set = |outputs: &[Output]| {
+        outputs.iter().any(|output| matches!(output, Output::Act(Action::SetNiceness(_))))
+    };
     let mut manager = Manager::new(2);
     manager.give(Input::Check(None));
     manager.give(Input::Go);
-    assert!(manager.give(Input::Turn).contains(&Output::SetNiceness(-3)));
+    assert!(manager.give(Input::Turn).contains(&Output::Act(Action::SetNiceness(-3))));
     let ended = manager.give(Input::Reaped(pid_of(0), RankEnd::Exited(0), false));
-    assert!(ended.contains(&Output::SetNiceness(0)));
+    assert!(ended.contains(&Output::Act(Action::SetNiceness(0))));
     let mut manager = Manager::running(2);
     manager.give(Input::NicenessRefused);
     assert!(!set(&manager.give(Input::Reaped(pid_of(0), RankEnd::Exited(0), false))));
@@ -571,7 +581,7 @@ fn the_shim_knows_the_end_of_the_program_and_why_it_did_not_start() {
     let text = "host h1: rank 0 cannot execute solver (exec): error 2".to_owned();
     let exited = JobInput::Exited(Rank(0), RankEnd::Exited(127));
     assert_eq!(posted(&outputs), [JobInput::Notice(text), exited]);
-    assert!(outputs.contains(&Output::DropShim(Rank(0))));
+    assert!(outputs.contains(&Output::Act(Action::DropShim(Rank(0)))));
 }
 
 #[test]
@@ -608,7 +618,7 @@ fn a_command_goes_to_the_debuggers_of_its_ranks_and_is_answered_unless_it_is_inp
     let outputs = manager.give(Input::Command(ranks.clone(), "8 input x".to_owned()));
     assert!(!outputs.contains(&Output::Asked(ranks.clone())));
     let outputs = manager.give(Input::Command(ranks, "a\nb".to_owned()));
-    assert_eq!(outputs, [Output::Log(Line::MalformedCommand(3))]);
+    assert_eq!(outputs, [Output::Act(Action::Log(Line::MalformedCommand(3)))]);
 }
 
 #[test]
@@ -632,14 +642,14 @@ fn each_held_crash_and_some_others_of_each_rank_are_reported() {
     let reports = [vec![crash(true); 9], vec![crash(false); 9]].concat();
     assert_eq!(posted(&manager.give(Input::Reports(Rank(0), reports))).len(), 9 + 4);
     let order = ShimOrder::Continue { crashes: 9 };
-    assert_eq!(manager.give(Input::ReleaseCrashed), [Output::Tell(Rank(0), order)]);
+    assert_eq!(manager.give(Input::ReleaseCrashed), [Output::Act(Action::Tell(Rank(0), order))]);
     assert_eq!(manager.give(Input::ReleaseCrashed), []);
 }
 
 #[test]
 fn each_debugged_rank_gets_a_new_connection_when_all_programs_start_again() {
     let outputs = debugged(2).give(Input::Restart);
-    let reconnect = |rank| Output::Reconnect(Rank(rank));
+    let reconnect = |rank| Output::Act(Action::Reconnect(Rank(rank), Slot(rank as usize)));
     assert_eq!(outputs, [reconnect(0), reconnect(1), Output::Job(JobInput::Restarted)]);
     assert_eq!(Manager::running(2).give(Input::Restart), [Output::Job(JobInput::Restarted)]);
 }
@@ -647,7 +657,7 @@ fn each_debugged_rank_gets_a_new_connection_when_all_programs_start_again() {
 #[test]
 fn a_shim_that_breaks_the_protocol_gets_no_more_orders() {
     let mut manager = debugged(1);
-    assert_eq!(manager.give(Input::ShimBroken(Rank(0))), [Output::DropShim(Rank(0))]);
+    assert_eq!(manager.give(Input::ShimBroken(Rank(0))), [Output::Act(Action::DropShim(Rank(0)))]);
     assert_eq!(manager.give(Input::MarkTaken(Rank(0))), []);
     assert_eq!(manager.machine.way_to(Rank(0), SIGTERM), Some(Way::Process(pid_of(0))));
 }
@@ -659,7 +669,10 @@ fn a_new_size_reaches_terminals_and_the_ranks_that_start_later() {
     let mut manager = manager.started();
     let outputs = manager.give(Input::Resize(80, 25));
     let order = ShimOrder::Resize { columns: 80, lines: 25 };
-    assert_eq!(outputs, [Output::Tell(Rank(0), order), Output::Signal(28, SignalTarget::Group)]);
+    assert_eq!(
+        outputs,
+        [Output::Act(Action::Tell(Rank(0), order)), Output::Signal(28, SignalTarget::Group)]
+    );
 }
 
 // ----- signals -----
@@ -694,7 +707,10 @@ fn an_adopted_process_becomes_rank_0_and_leaves_without_an_exit_code() {
     assert!(manager.machine.has_adopted());
     let outputs = manager.give(Input::AdoptedLeft);
     let exited = Output::Job(JobInput::Exited(Rank(0), RankEnd::Exited(0)));
-    in_order(&outputs, &[Output::ReleaseAdopted, Output::End(Phase::Run, Some(Rank(0))), exited]);
+    in_order(
+        &outputs,
+        &[Output::Act(Action::ReleaseAdopted), Output::End(Phase::Run, Some(Rank(0))), exited],
+    );
     assert!(!manager.machine.has_adopted());
     assert_eq!(manager.give(Input::AdoptedLeft), []);
 }
@@ -725,9 +741,9 @@ fn ranks_that_run_alone_are_looked_for_in_growing_intervals_until_one_speaks_pmi
     manager.give(Input::SearchEnded(None));
     assert_eq!(manager.wait(false), [], "processes are being stopped");
     assert!(manager.wait(true).len() == 1);
-    assert_eq!(manager.give(Input::PauseSearch), [Output::EndSearch]);
+    assert_eq!(manager.give(Input::PauseSearch), [Output::Act(Action::EndSearch)]);
     assert!(manager.wait(true).len() == 1);
-    assert_eq!(manager.give(Input::UsesPmi), [Output::EndSearch]);
+    assert_eq!(manager.give(Input::UsesPmi), [Output::Act(Action::EndSearch)]);
     assert_eq!(manager.wait(true), []);
     assert_eq!(manager.machine.poll_timeout(), None);
 }

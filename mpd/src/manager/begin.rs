@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use log::LevelFilter;
 use mpd_clients::World;
 use mpd_io::adopt_inherited;
-use mpd_io::process::identity;
+use mpd_io::process::{identity, oom};
 use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input, Manager};
 use mpd_manager::{Beginning, Node};
@@ -30,7 +30,7 @@ use super::means::{Beforehand, Means, Prepared};
 use super::parent;
 use super::pmi::Pmi;
 use super::process::Process;
-use super::ranks::{Place, Ranks};
+use super::ranks::Ranks;
 use super::stdio::Stdio;
 use super::upstream::{Console, Daemon, HandOver, Passed, Upstream};
 use crate::cli;
@@ -118,21 +118,14 @@ impl Means {
             self.branches.set_host_lost(host_lost);
         }
         let world = World::of_job(&spec, &order);
-        let (mut ending, made) = Ending::start(
+        let (ending, machine_of_end, made) = Ending::start(
             Path::new(&order.tmpdir),
             (&spec, &world.here),
             self.notes,
             self.cgroup.clone(),
         );
         let (pump, unrecorded) = pump_of(&spec, &order, self.clock.now());
-        ending.add_world(self.clock.now(), &world.kvsname);
         let directory = ending.directory().map(Path::to_owned);
-        let place = Place {
-            cgroup: self.cgroup,
-            readiness: self.readiness,
-            groups: ending.groups(),
-            daemon: self.parent,
-        };
         let host_facts = Rc::new(ThisHost::default());
         let job = Job { directory, ..Job::new(spec, order, world, host_facts) };
         let (console, outputs, adopted) = match passed {
@@ -148,17 +141,24 @@ impl Means {
             sign: self.sign,
             has_daemon: self.daemon.is_connected(),
         };
+        let machine_of_ranks = mpd_ranks::Ranks::new(mpd_ranks::Beginning {
+            adopts: adopted.is_some(),
+            kills: oom::kills(),
+            began: oom::log_time(),
+            daemon: identity::number_of(self.parent),
+        });
+        let machines = (pump, machine_of_ranks, machine_of_end);
         let mut process = Process {
             signals: self.signals,
             signalled: false,
             upstream: Upstream { console, daemon: self.daemon },
             links: Links::new(self.branches),
-            ranks: Ranks::new(place, adopted)?,
+            ranks: Ranks::new(self.cgroup, self.readiness, adopted)?,
             stdio,
             pmi: Pmi::new(&job, self.listener),
             ending,
             common: Common {
-                node: Node::new(self.clock.now(), job, pump, beginning),
+                node: Node::new(self.clock.now(), job, machines, beginning),
                 poll: self.poll,
                 clock: self.clock,
                 null: self.null,

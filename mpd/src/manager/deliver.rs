@@ -4,14 +4,16 @@ use mpd_ending::Input as Ending;
 use mpd_io::process::tree::{self, Dead};
 use mpd_manager::Output;
 use mpd_ranks::Input as Ranks;
-use mpd_stdio::machine::{Answer, Input as Stdio};
+use mpd_stdio::machine::Input as Stdio;
 use mpd_wire::Rank;
 use nix::unistd::Pid;
 
-use super::event::{Descriptors, Event, ForLinks, ForRanks, ForStdio};
+use super::event::{Descriptors, Event, ForLinks};
+use super::lent::Lent;
 use super::pmi::level_of;
 use super::process::Process;
-use mpd_io::process::identity::number_of;
+use super::ranks::end_of;
+use mpd_io::process::identity::{number_of, process_of};
 
 impl Process {
     /// Has one output performed. Its consequences are reported as events.
@@ -25,14 +27,35 @@ impl Process {
             Output::Register => self.upstream.register(turn),
 
             Output::Links(output) => self.perform_of_links(output),
-            Output::Stdio(output) => self.perform_of_stdio(output),
-            Output::Ranks(output) => self.perform_of_ranks(output),
+            Output::Stdio(input) => self.stdio.give(turn, input),
+            Output::RankEnded(rank) => self.stdio.rank_ended(turn, rank),
+            Output::OpenFiles(world, parts) => self.stdio.open_files_of(turn, &world, &parts),
+            Output::DiscardOutput => self.stdio.discard(),
+            Output::Ranks(action) => self.ranks.perform(turn, action),
+            Output::AskRanks(question) => {
+                let answer = self.ranks.answer(turn, question);
+                self.tell_ranks(Ranks::Answer(answer));
+            }
+            Output::Send(rank, way, signal) => drop(self.ranks.send(rank, &way, signal)),
+            Output::ReadMarks(rank) => {
+                self.read_shim(rank);
+                self.common.turn().report(Stdio::MarksRead(rank));
+            }
             Output::Clients(input) => self.pmi.give(turn, input),
             Output::Listen => {
                 let port = self.pmi.go(turn);
                 turn.report(Event::Listening(port));
             }
-            Output::Ending(input) => self.ending.give(turn, &mut self.ranks, input),
+            Output::Ending(action) => {
+                let node = &self.common.node;
+                let lent = (&node.job().order, node.ending().known());
+                self.ending.perform(lent, &self.ranks, action);
+            }
+            Output::AskEnding(question) => {
+                let answer = self.ending.answer(&self.common, &mut self.ranks, question);
+                let now = self.common.clock.now();
+                self.common.node.give_ending(now, Ending::Answer(answer));
+            }
             Output::Reap => self.reap(),
             Output::PassOn => self.pass_on(),
             Output::Log(level, text) => log::log!(level_of(level), "{text}"),
@@ -74,100 +97,82 @@ impl Process {
         }
     }
 
-    fn perform_of_stdio(&mut self, output: ForStdio) {
-        let turn = &mut self.common.turn();
-        let input = match output {
-            ForStdio::Go => return self.stdio.go(turn),
-            ForStdio::PrepareWorld(world, parts) => {
-                return self.stdio.prepare_world(turn, &world, &parts);
-            }
-            ForStdio::Ended(rank) => return self.stdio.rank_ended(turn, rank),
-            ForStdio::Remove(rank) => return self.stdio.remove(turn, rank),
-            ForStdio::Drain => return self.stdio.start_draining(turn),
-            ForStdio::Discard => return self.stdio.discard(),
+    // ----- inputs from outside of the events -----
 
-            ForStdio::Stdin(bytes) => Stdio::Stdin(bytes),
-            ForStdio::StdinPiece(bytes) => Stdio::StdinPiece(bytes),
-            ForStdio::SwitchStdin(ranks) => Stdio::SwitchStdin(ranks),
-            ForStdio::StdinCredit(child, bytes) => Stdio::StdinCredit(child, bytes),
-            ForStdio::StdinUnwanted(child, switches) => Stdio::StdinUnwanted(child, switches),
-            ForStdio::Output(child, stream, bytes) => Stdio::Output(child, stream, bytes),
-            ForStdio::OutputCredit(stream, bytes) => Stdio::OutputCredit(stream, bytes),
-            ForStdio::FlowDrained(child) => Stdio::FlowDrained(child),
-            ForStdio::ChildJoined(child) => Stdio::ChildJoined(child),
-            ForStdio::ChildrenGone(child) => Stdio::ChildrenGone(child),
-            ForStdio::LookAt(stream, ranks) => Stdio::LookAt(stream, ranks),
-            ForStdio::Looked { child, stream, behind, others } => {
-                Stdio::Looked(Answer { child: Some(child), stream, behind, others })
-            }
-            ForStdio::CountOutput => Stdio::CountOutput,
-            ForStdio::Label(format) => Stdio::Label(format),
-            ForStdio::Begun(ranks) => Stdio::Begun(ranks),
-            ForStdio::Running(pids) => Stdio::Running(pids),
-            ForStdio::Unreported(ranks) => Stdio::Unreported(ranks),
-            ForStdio::ForgetWorld(world) => Stdio::WorldOver(world),
-            ForStdio::Asked(ranks) => Stdio::Asked(ranks),
-            ForStdio::Mark(rank, after, text) => Stdio::Mark(rank, after, text),
-            ForStdio::MarksRead(rank) => Stdio::MarksRead(rank),
-            ForStdio::PrepareEnd => Stdio::Killing,
-        };
-        self.stdio.give(turn, input);
+    /// Tells the machine of the ranks what has happened.
+    fn tell_ranks(&mut self, input: Ranks) {
+        let lent = Lent { upstream: &self.upstream, links: &self.links, ending: &self.ending };
+        self.common.node.give_ranks(self.common.clock.now(), &lent, input);
     }
 
-    fn perform_of_ranks(&mut self, output: ForRanks) {
-        let turn = &mut self.common.turn();
-        let input = match output {
-            ForRanks::Staged(problem) => {
-                return self.ranks.check(turn, problem, self.links.staging());
-            }
-            ForRanks::Signal(rank, signal) => return self.ranks.signal_one(rank, signal),
-            ForRanks::ReadMarks(rank) => {
-                self.ranks.read_shim(turn, rank);
-                return turn.report(ForStdio::MarksRead(rank));
-            }
-            ForRanks::Go => Ranks::Go,
-            ForRanks::Prepare(first, is_known) => Ranks::Prepare(first, is_known),
-            ForRanks::StartWorld(first) => Ranks::StartWorld(first),
-            ForRanks::EndWorld(first) => Ranks::EndWorld(first),
-            ForRanks::ForgetWorld(first) => Ranks::ForgetWorld(first),
-            ForRanks::StopStarting => Ranks::Killing,
-            ForRanks::Resize(columns, lines) => Ranks::Resize(columns, lines),
-            ForRanks::Debug(ranks, line) => Ranks::Command(ranks, line),
-            ForRanks::ReleaseCrashed => Ranks::ReleaseCrashed,
-            ForRanks::MarkTaken(rank) => Ranks::MarkTaken(rank),
-            ForRanks::Reconnect => Ranks::Restart,
-            ForRanks::Speaks => Ranks::UsesPmi,
-            ForRanks::Aborts(rank) => Ranks::Aborts(rank),
-            ForRanks::Leaves => Ranks::AdoptedLeft,
-            ForRanks::OutputEnded(rank) => Ranks::OutputEnded(rank),
-            ForRanks::Unkillable(pid) => Ranks::Unkillable(pid),
-            ForRanks::ReportAll => Ranks::Registered,
-        };
-        self.ranks.give(turn, input);
+    /// The same, and performs what follows before anything else.
+    fn give_ranks(&mut self, input: Ranks) {
+        self.tell_ranks(input);
+        self.settle_machines();
+    }
+
+    fn give_ending(&mut self, input: Ending) {
+        self.common.node.give_ending(self.common.clock.now(), input);
+        self.settle_machines();
+    }
+
+    fn settle_machines(&mut self) {
+        loop {
+            let lent = Lent { upstream: &self.upstream, links: &self.links, ending: &self.ending };
+            let now = self.common.clock.now();
+            let Some(output) = self.common.node.next_of_machines(now, &lent) else { return };
+            self.perform(output);
+        }
+    }
+
+    /// Reads the reports of shims that wait.
+    pub(super) fn serve_shims(&mut self) {
+        for rank in self.ranks.take_ready_shims() {
+            self.read_shim(rank);
+        }
+    }
+
+    fn read_shim(&mut self, rank: Rank) {
+        let input = self.ranks.read_shim(&self.common.turn(), rank);
+        input.into_iter().for_each(|input| self.give_ranks(input));
+    }
+
+    /// Takes the finding of the helper that looks for MPI libraries.
+    pub(super) fn receive_search(&mut self) {
+        let input = self.ranks.receive_search();
+        input.into_iter().for_each(|input| self.give_ranks(input));
+    }
+
+    /// Reads the findings of the helper.
+    pub(super) fn receive_helper(&mut self) {
+        while let Some(inputs) = self.ending.read_helper() {
+            inputs.into_iter().for_each(|input| self.give_ending(input));
+        }
     }
 
     // ----- children -----
 
     /// Reaps children that have ended: ranks, and orphans of the job.
     pub(super) fn reap(&mut self) {
-        for pid in self.ranks.take_dying() {
+        for pid in self.common.node.ranks_mut().take_dying() {
+            let pid = process_of(pid);
             if tree::is_dead(pid) {
                 self.reap_one(pid);
             }
         }
-        if !self.ranks.asks_for_dead(self.common.clock.now()) {
+        if !self.common.node.ranks_mut().asks_for_dead(self.common.clock.now()) {
             return;
         }
         loop {
             match tree::next_dead() {
                 Dead::Child(pid) => self.reap_one(pid),
                 dead @ (Dead::None | Dead::NoChildren) => {
-                    if !self.ranks.has_adopted() {
+                    if !self.common.node.ranks().has_adopted() {
                         let input = match dead {
                             Dead::NoChildren => Ending::NoChild,
                             Dead::None | Dead::Child(_) => Ending::NoDeadChild,
                         };
-                        self.ending.give(&mut self.common.turn(), &mut self.ranks, input);
+                        self.give_ending(input);
                     }
                     return;
                 }
@@ -176,22 +181,27 @@ impl Process {
     }
 
     fn reap_one(&mut self, pid: Pid) {
-        let turn = &mut self.common.turn();
-        self.ending.give(turn, &mut self.ranks, Ending::Ended(number_of(pid)));
-        if let Some(rank) = self.ranks.of_pid(pid) {
+        let number = number_of(pid);
+        self.give_ending(Ending::Ended(number));
+        let rank = self.common.node.ranks().of_pid(number);
+        if let Some(rank) = rank {
             // The last requests count: the rank may have finalized just before its end.
-            self.pmi.read_to_the_end(turn, rank);
+            self.pmi.read_to_the_end(&mut self.common.turn(), rank);
+            self.read_shim(rank);
         }
-        self.ranks.reap(turn, pid, self.ending.is_kill());
+        let fate = tree::reap(pid);
+        if rank.is_some() {
+            let is_kill = self.common.node.ending().is_kill();
+            self.give_ranks(Ranks::Reaped(number, end_of(fate), is_kill));
+        }
     }
 
     /// Checks whether the adopted process has ended, after an event of it.
     pub(super) fn check_adopted(&mut self) {
-        let turn = &mut self.common.turn();
         if self.ranks.take_adopted_end() {
             // The last requests count: the rank may have finalized just before its end.
-            self.pmi.read_to_the_end(turn, Rank(0));
-            self.ranks.give(turn, Ranks::AdoptedLeft);
+            self.pmi.read_to_the_end(&mut self.common.turn(), Rank(0));
+            self.give_ranks(Ranks::AdoptedLeft);
         }
     }
 }

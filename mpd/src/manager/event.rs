@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use mpd_clients::Client;
-pub(super) use mpd_manager::{Event, ForLinks, ForRanks, ForStdio, Mark};
+pub(super) use mpd_manager::{Event, ForLinks, Mark};
 use mpd_wire::Rank;
 
 use super::pmi_socket::PmiSocket;

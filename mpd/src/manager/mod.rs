@@ -1,6 +1,6 @@
 //! The manager process: one job on one host. One loop. Crates decide: [`mpd_job`] about the job, [`mpd_clients`] about PMI and
 //! PMIx, [`mpd_ranks`] about processes, [`mpd_stdio`] about output and input, and [`mpd_ending`] about the end. The node of
-//! [`mpd_manager`] routes between them.
+//! [`mpd_manager`] routes between them, and has the machines of the job, of the processes and of their end.
 //!
 //! | owner | owns |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! of [`stages`], with the [`context`] that the loop lends to them. They report [`event`]s to the node of `mpd-manager`, which
 //! routes them. [`deliver`] has each output of the node performed by one owner. [`means`] has the resources before the
 //! job is known, and [`begin`] makes the owners and the node. [`fork_server`] makes managers in waiting, and
-//! [`parent`] waits for the specification. [`host_facts`] and [`queues`] have facts that are lent to the node, and [`pmi_socket`] is the end of a
+//! [`parent`] waits for the specification. [`host_facts`] and [`lent`] have facts that are lent to the node, and [`pmi_socket`] is the end of a
 //! rank's PMI connection.
 
 mod begin;
@@ -23,17 +23,15 @@ mod context;
 mod deliver;
 mod ending;
 mod event;
-#[cfg(test)]
-mod fixture;
 mod fork_server;
 mod host_facts;
+mod lent;
 mod links;
 mod means;
 mod parent;
 mod pmi;
 mod pmi_socket;
 mod process;
-mod queues;
 mod ranks;
 mod stages;
 mod stdio;

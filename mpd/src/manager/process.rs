@@ -6,9 +6,9 @@ use mpd_wire::Rank;
 
 use super::context::Common;
 use super::ending::Ending;
+use super::lent::Lent;
 use super::links::Links;
 use super::pmi::Pmi;
-use super::queues::Queues;
 use super::ranks::{RankDescriptor, Ranks};
 use super::stdio::Stdio;
 use super::tokens::{ADOPTED, CONSOLE, DAEMON, SIGNALS};
@@ -39,7 +39,9 @@ impl Process {
             _ if self.pmi.mark_pmix(token, event.is_readable(), has_ended) => {}
             _ if self.links.mark_ready(token, has_ended || event.is_error()) => {}
             _ => {
-                if let Some((rank, descriptor)) = self.ranks.of_token(token) {
+                let slot = RankDescriptor::of(token);
+                let ranks = self.common.node.ranks();
+                if let Some((rank, descriptor)) = slot.and_then(|(s, d)| Some((ranks.at(s)?, d))) {
                     self.mark_rank(event, rank, descriptor);
                 }
             }
@@ -49,7 +51,7 @@ impl Process {
     fn mark_rank(&mut self, event: &Ready, rank: Rank, descriptor: RankDescriptor) {
         let has_ended = event.is_read_closed();
         if has_ended {
-            self.ranks.note_descriptor_end(rank);
+            self.common.node.ranks_mut().note_descriptor_end(rank);
         }
         match descriptor {
             RankDescriptor::Shim => self.ranks.mark_shim(rank),
@@ -62,9 +64,9 @@ impl Process {
     /// Performs the outputs of the node until nothing is left.
     pub(super) fn settle(&mut self) {
         loop {
-            let queues = Queues { upstream: &self.upstream, links: &self.links };
+            let lent = Lent { upstream: &self.upstream, links: &self.links, ending: &self.ending };
             let now = self.common.clock.now();
-            let Some(output) = self.common.node.next(now, &queues) else { return };
+            let Some(output) = self.common.node.next(now, &lent) else { return };
             self.perform(output);
         }
     }

@@ -7,10 +7,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use mio::Events;
 use mpd_job::manager::Input;
+use mpd_manager::{Facts, Node};
+use mpd_sansio::Time;
 
 use super::context::Common;
+use super::lent::Lent;
 use super::process::Process;
-use super::queues::Queues;
 
 impl Process {
     /// Runs the loop until the job is over and all messages are sent.
@@ -44,6 +46,12 @@ impl Process {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Calls the node with the time and with what is lent to it.
+    fn with_node<T>(&mut self, call: impl FnOnce(&mut Node, Time, &dyn Facts) -> T) -> T {
+        let lent = Lent { upstream: &self.upstream, links: &self.links, ending: &self.ending };
+        call(&mut self.common.node, self.common.clock.now(), &lent)
+    }
+
     /// Whether the job is over and all messages are sent.
     fn is_over(&self) -> bool {
         let node = &self.common.node;
@@ -62,22 +70,18 @@ const STAGES: [fn(&mut Process); 26] = [
     |p| p.links.serve(&mut p.common.turn()),
     |p| p.links.stage(&mut p.common.turn()),
     Process::check_adopted,
-    |p| p.ranks.serve_shims(&mut p.common.turn()),
-    |p| p.ending.receive_helper(&mut p.common.turn(), &mut p.ranks),
-    |p| p.ranks.receive_search(&mut p.common.turn()),
+    Process::serve_shims,
+    Process::receive_helper,
+    Process::receive_search,
     take_signals,
-    // A child cannot begin in a control group that is frozen.
-    |p| p.ranks.start_some(&mut p.common.turn(), p.ending.is_busy()),
+    |p| p.with_node(Node::start_some),
     |p| p.stdio.feed_ready(&mut p.common.turn()),
     serve_pmi,
     |p| p.pmi.flush(&mut p.common.turn()),
     |p| p.stdio.serve_sources(&mut p.common.turn()),
-    |p| {
-        let queues = Queues { upstream: &p.upstream, links: &p.links };
-        p.common.node.handle_timeout(p.common.clock.now(), &queues);
-    },
-    |p| p.ending.expire(&mut p.common.turn(), &mut p.ranks),
-    |p| p.ranks.expire(&mut p.common.turn(), !p.ending.is_busy()),
+    |p| p.with_node(Node::handle_timeout),
+    |p| p.common.node.expire_ending(p.common.clock.now()),
+    |p| p.with_node(Node::expire_ranks),
     |p| p.pmi.expire(&mut p.common.turn()),
     |p| p.stdio.expire(&mut p.common.turn()),
     |p| p.stdio.serve_flows(&mut p.common.turn()),
@@ -92,7 +96,7 @@ const STAGES: [fn(&mut Process); 26] = [
 
 /// How long the next turn may wait for events; `None` without deadline.
 fn wait(process: &Process) -> Option<Duration> {
-    let busy = (process.ranks.is_any_starting() && !process.ending.is_busy())
+    let busy = process.common.node.is_to_start()
         || process.ranks.has_work()
         || process.stdio.has_work()
         || process.pmi.has_work()
@@ -103,8 +107,6 @@ fn wait(process: &Process) -> Option<Duration> {
     }
     let deadlines = [
         process.common.node.poll_timeout(),
-        process.ending.next_deadline(),
-        process.ranks.next_deadline(),
         process.pmi.next_deadline(),
         process.stdio.next_deadline(),
         process.links.next_deadline(),
@@ -115,8 +117,8 @@ fn wait(process: &Process) -> Option<Duration> {
 fn take_signals(process: &mut Process) {
     let signalled = std::mem::take(&mut process.signalled);
     let signals = if signalled { process.signals.pending() } else { Vec::new() };
-    let is_due = process.ranks.has_dead_due(process.common.clock.now());
-    if signals.contains(&libc::SIGCHLD) || process.ending.is_kill() || is_due {
+    let is_due = process.common.node.ranks().has_dead_due(process.common.clock.now());
+    if signals.contains(&libc::SIGCHLD) || process.common.node.ending().is_kill() || is_due {
         process.reap();
     }
     // A signal that ends the manager ends its job too.
@@ -126,8 +128,7 @@ fn take_signals(process: &mut Process) {
 }
 
 fn serve_pmi(process: &mut Process) {
-    let queues = Queues { upstream: &process.upstream, links: &process.links };
-    let room = process.common.node.room(&queues);
+    let room = process.with_node(|node, _, facts| node.room(facts));
     process.pmi.serve(&mut process.common.turn(), room);
 }
 
@@ -148,8 +149,7 @@ fn flush_machine(process: &mut Process) {
 }
 
 fn review_drain(process: &mut Process) {
-    let queues = Queues { upstream: &process.upstream, links: &process.links };
-    let is_all_up = process.common.node.is_all_up(&queues);
+    let is_all_up = process.with_node(|node, _, facts| node.is_all_up(facts));
     process.stdio.review_drain(&mut process.common.turn(), is_all_up);
 }
 

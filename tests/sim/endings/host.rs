@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mpd_ending::{
-    Answer, Beginning, Completeness, Ending, FileKind, HELPER_PATIENCE, Input, Output, Question,
+    Action, Answer, Beginning, Completeness, Ending, FileKind, HELPER_PATIENCE, Input, Output,
+    Question,
 };
 use mpd_sansio::Time;
 use mpd_wire::job::RankEnd;
@@ -185,22 +186,24 @@ impl Host {
 
     fn perform(&mut self, output: Output) {
         match output {
-            Output::Continue(pids) => pids.iter().for_each(|pid| self.kernel.resume(pid.0)),
-            Output::ContinueDescendants => {
+            Output::Act(Action::Continue(pids)) => {
+                pids.iter().for_each(|pid| self.kernel.resume(pid.0))
+            }
+            Output::Act(Action::ContinueDescendants) => {
                 let all = self.kernel.descendants_of(MANAGER);
                 all.into_iter().for_each(|pid| self.kernel.resume(pid));
             }
-            Output::StopHelper => {
+            Output::Act(Action::StopHelper) => {
                 if let Some(helper) = self.helper.take() {
                     self.kernel.die(helper, SIGKILL);
                 }
             }
-            Output::RemoveFile(id, _) => {
+            Output::Act(Action::RemoveFile(id, _)) => {
                 let file = self.kernel.remove(id.inode).expect("a file that exists");
                 assert!(file.made_by_job, "file {} of another program was removed", id.inode);
                 assert!(!file.has_stranger, "file {} was in use", id.inode);
             }
-            Output::RemoveRecord => self.is_record_removed = true,
+            Output::Act(Action::RemoveRecord) => self.is_record_removed = true,
             Output::ReleaseFence(first) => {
                 let entered = self.fences.remove(&first).expect("a world in a fence");
                 self.is_helper_late |=
@@ -264,5 +267,8 @@ impl Host {
 
 /// Whether an output changes nothing on the host.
 fn is_report(output: &Output) -> bool {
-    matches!(output, Output::End(_) | Output::TraceEnds | Output::CleanedUp | Output::RemoveRecord)
+    matches!(
+        output,
+        Output::End(_) | Output::TraceEnds | Output::CleanedUp | Output::Act(Action::RemoveRecord)
+    )
 }

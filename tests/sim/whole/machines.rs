@@ -1,27 +1,30 @@
 //! The node of a simulated manager, and the owners around it. There is no output of ranks, so a drain ends at once.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use mpd_clients::{
-    Accepted, Clients, ConnectionId, FromClient, FromJob, Input as ClientsInput, Job,
+    Accepted, Clients, ConnectionId, FromClient, Input as ClientsInput, Job,
     Output as ClientsOutput,
 };
 use mpd_ending::{
-    Beginning as EndingBeginning, Completeness, Ending, Input as EndingInput,
-    Output as EndingOutput, Pid, Question, SignalTarget,
+    Action, Beginning as EndingBeginning, Completeness, Ending, Input as EndingInput, Pid, Question,
 };
 use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input, LinkEnd, Manager};
 use mpd_joblink::Frame;
-use mpd_manager::{
-    Beginning, Event, Facts, ForLinks, ForRanks, ForStdio, Node, Output, Sign, Trace,
+use mpd_manager::{Beginning, Event, ForLinks, Node, Output, Sign, Trace};
+use mpd_ranks::{
+    Action as RanksAction, Answer as RanksAnswer, Input as RanksInput, Question as RanksQuestion,
+    Ranks, Sent, Start, StartProblem, Started,
 };
 use mpd_sansio::{Pump, Time};
-use mpd_wire::job::{Failure, RankEnd};
-use mpd_wire::message::{Class, Down, TreeKind};
-use mpd_wire::{Rank, RankSet};
+use mpd_stdio::machine::Input as Stdio;
+use mpd_wire::Rank;
+use mpd_wire::job::RankEnd;
+use mpd_wire::message::{Down, TreeKind};
 
-use super::links::Links;
+use super::lent::{DAEMON, Lent};
 use super::manager::{Effect, ForManager, Turn};
 use crate::kernel::{BEGAN, Process, State, clocks};
 
@@ -31,40 +34,12 @@ const SIGKILL: u8 = 9;
 pub(super) struct Machines {
     pub(super) node: Node,
     clients: Clients,
-    ending: Ending,
     helper: Option<i32>,
-    /// Worlds whose ranks here are to be started.
-    starting: Vec<Rank>,
     /// The processes of ranks.
     ranks: BTreeMap<Rank, i32>,
     speaks_pmix: BTreeMap<Rank, bool>,
     /// Children are to be reaped.
     reaps: bool,
-}
-
-/// Nothing waits in a queue for long.
-struct Queues<'a>(&'a Links);
-
-impl Facts for Queues<'_> {
-    fn console_waiting(&self) -> usize {
-        0
-    }
-
-    fn daemon_waits(&self) -> bool {
-        false
-    }
-
-    fn queued(&self, _: LinkEnd, _: Class) -> usize {
-        0
-    }
-
-    fn most_queued(&self, _: Class) -> usize {
-        0
-    }
-
-    fn awaits(&self, tree_index: usize) -> bool {
-        self.0.awaits(LinkEnd::Child(tree_index))
-    }
 }
 
 impl Machines {
@@ -97,23 +72,26 @@ impl Machines {
         };
         let clients = Clients::new(&job);
         let machine = Pump::new(Manager::new(&config));
+        let ranks = Ranks::new(mpd_ranks::Beginning {
+            adopts: false,
+            began: Duration::ZERO,
+            kills: None,
+            daemon: DAEMON,
+        });
         let mut machines = Self {
-            node: Node::new(turn.now, job, machine, beginning),
+            node: Node::new(turn.now, job, (machine, ranks, ending), beginning),
             clients,
-            ending,
             helper: None,
-            starting: Vec::new(),
             ranks: BTreeMap::new(),
             speaks_pmix: BTreeMap::new(),
             reaps: false,
         };
-        machines.post(Input::Ready);
+        machines.report(RanksInput::Check(None));
         machines
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        let owners = [self.clients.poll_timeout(), self.ending.poll_timeout()];
-        owners.into_iter().chain([self.node.poll_timeout()]).flatten().min()
+        [self.clients.poll_timeout(), self.node.poll_timeout()].into_iter().flatten().min()
     }
 
     // ----- what arrives -----
@@ -151,14 +129,12 @@ impl Machines {
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         self.settle(turn);
         self.start_some(turn);
+        self.node.handle_timeout(now, &Lent(&turn.common.links));
         self.settle(turn);
-        self.node.handle_timeout(now, &Queues(&turn.common.links));
+        self.node.expire_ending(now);
         self.settle(turn);
-        if is_due(self.ending.poll_timeout()) {
-            self.ending.handle_timeout(now);
-            self.perform_of_ending(turn);
-            self.settle(turn);
-        }
+        self.node.expire_ranks(now, &Lent(&turn.common.links));
+        self.settle(turn);
         if is_due(self.clients.poll_timeout()) {
             self.clients.handle_timeout(now, self.node.job());
             self.perform_of_clients();
@@ -174,7 +150,6 @@ impl Machines {
             self.settle(turn);
         }
         self.start_some(turn);
-        self.settle(turn);
     }
 
     fn settle(&mut self, turn: &mut Turn<'_>) {
@@ -183,7 +158,7 @@ impl Machines {
                 self.reap(turn);
                 continue;
             }
-            let Some(output) = self.node.next(turn.now, &Queues(&turn.common.links)) else {
+            let Some(output) = self.node.next(turn.now, &Lent(&turn.common.links)) else {
                 return;
             };
             self.perform(turn, output);
@@ -196,15 +171,26 @@ impl Machines {
             Output::Daemon(report) => turn.effects.push(Effect::Report(report)),
             Output::Register => turn.effects.push(Effect::Register),
             Output::Links(output) => self.perform_of_links(turn, output),
-            Output::Ranks(output) => self.perform_of_ranks(turn, output),
-            Output::Stdio(ForStdio::Drain) => self.post(Input::Drained),
+            Output::Ranks(RanksAction::HandOver(rank)) => {
+                let client = mpd_clients::Client::Program;
+                self.report(ClientsInput::Connected(rank, client));
+            }
+            Output::AskRanks(question) => self.answer_ranks(turn, question),
+            Output::Stdio(Stdio::Drain) => self.post(Input::Drained),
             Output::Clients(input) => self.give_clients(turn.now, input),
             Output::Listen => self.report(Event::Listening(Some(1))),
-            Output::Ending(input) => self.give_ending(turn, input),
+            Output::Ending(action) => self.perform_of_ending(turn, action),
+            Output::AskEnding(question) => self.answer(turn, question),
             Output::Reap => self.reaps = true,
             Output::FlushConsole
             | Output::FlushDaemon
             | Output::Stdio(_)
+            | Output::RankEnded(_)
+            | Output::OpenFiles(..)
+            | Output::DiscardOutput
+            | Output::Ranks(_)
+            | Output::Send(..)
+            | Output::ReadMarks(_)
             | Output::PassOn
             | Output::Log(..) => {}
         }
@@ -241,27 +227,6 @@ impl Machines {
             | ForLinks::File(_)
             | ForLinks::StopSending(_)
             | ForLinks::StopStaging => {}
-        }
-    }
-
-    fn perform_of_ranks(&mut self, turn: &mut Turn<'_>, output: ForRanks) {
-        match output {
-            ForRanks::Go => {
-                self.report(Event::Going);
-                self.starting.push(Rank(0));
-            }
-            ForRanks::Prepare(first, _) => {
-                let world = self.node.job().worlds.of(first);
-                if world.is_some_and(|world| !world.here.is_empty()) {
-                    self.post(Input::Prepared(first));
-                }
-            }
-            ForRanks::StartWorld(first) => self.starting.push(first),
-            ForRanks::EndWorld(first) => self.end_world(turn, first),
-            ForRanks::ForgetWorld(first) => self.starting.retain(|it| *it != first),
-            ForRanks::StopStarting => self.starting.clear(),
-            ForRanks::Unkillable(_) => panic!("all processes are the user's"),
-            _ => {}
         }
     }
 
@@ -333,99 +298,75 @@ impl Machines {
 
     /// Starts the ranks of worlds that wait for that, unless everything is stopped.
     fn start_some(&mut self, turn: &mut Turn<'_>) {
-        while !self.ending.is_busy() && !self.starting.is_empty() {
-            let first = self.starting.remove(0);
-            self.start_world(turn, first);
+        while self.node.is_to_start() {
+            self.node.start_some(turn.now, &Lent(&turn.common.links));
+            self.settle(turn);
         }
     }
 
-    fn start_world(&mut self, turn: &mut Turn<'_>, first: Rank) {
-        let job = self.node.job();
-        let Some(world) = job.worlds.of(first) else { return };
-        let (here, numbers) = (world.here.clone(), world.numbers);
+    fn answer_ranks(&mut self, turn: &mut Turn<'_>, question: RanksQuestion) {
+        let answer = match question {
+            RanksQuestion::Start(start) => RanksAnswer::Started(self.start(turn, &start)),
+            RanksQuestion::Limit(_) => RanksAnswer::Limited(Ok(())),
+            RanksQuestion::Adopt(_) => panic!("no process is adopted"),
+            RanksQuestion::Send(..) => RanksAnswer::Sent(Sent::Gone),
+            RanksQuestion::Search(_) => RanksAnswer::Is(false),
+            RanksQuestion::KillAdopted => RanksAnswer::Is(true),
+        };
+        let lent = Lent(&turn.common.links);
+        self.node.give_ranks(turn.now, &lent, RanksInput::Answer(answer));
+    }
+
+    fn start(&mut self, turn: &mut Turn<'_>, start: &Start) -> Result<Started, StartProblem> {
+        if turn.refuses_forks {
+            let problem = "no process is permitted".to_owned();
+            return Err(StartProblem::Process { problem, at_limit: false });
+        }
+        let (job, rank, first) = (self.node.job(), start.rank, start.first);
+        let world = job.worlds.of(first).expect("a world that starts");
+        let numbers = world.numbers;
         let space = [world.kvsname.clone(), format!("mpd-{}-{}", job.pmix_secret, numbers.number)];
-        for &rank in &here {
-            if turn.refuses_forks {
-                let failure = Failure::Suite { problem: "cannot start a process".to_owned() };
-                if first == Rank(0) {
-                    return self.post(Input::StartFailed(failure));
-                }
-                self.post(Input::WorldFailed(first, failure));
-                return self.post(Input::WorldStarted(first));
-            }
-            let process = Process {
-                rank: Some(rank),
-                dies_with_parent: true,
-                ..Process::child_of(turn.common.pid)
-            };
-            let pid = turn.kernel.start(process);
-            let (own, space) = (numbers.own(rank), space.clone());
-            turn.effects.push(Effect::Started { pid, rank, first, own, space });
-            self.ranks.insert(rank, pid);
-            self.give_ending(turn, EndingInput::Started(Pid(pid), Some(0)));
-            self.give_clients(
-                turn.now,
-                ClientsInput::Connected(rank, mpd_clients::Client::Program),
-            );
-        }
-        let pids = here.iter().map(|rank| (*rank, self.ranks[rank].unsigned_abs())).collect();
-        self.post(Input::Pids(pids));
-        self.post(match first {
-            Rank(0) => Input::Started,
-            _ => Input::WorldStarted(first),
-        });
+        let process = Process {
+            rank: Some(rank),
+            dies_with_parent: true,
+            ..Process::child_of(turn.common.pid)
+        };
+        let pid = turn.kernel.start(process);
+        let own = numbers.own(rank);
+        turn.effects.push(Effect::Started { pid, rank, first, own, space });
+        self.ranks.insert(rank, pid);
+        Ok(Started { pid: Pid(pid), begin: Some(0), shim: None, cpus: None, unwatched: None })
     }
 
-    /// Ends a world that cannot be started. What its ranks use is noted before they are killed.
-    fn end_world(&mut self, turn: &mut Turn<'_>, first: Rank) {
-        self.starting.retain(|it| *it != first);
-        let Some(world) = self.node.job().worlds.of(first) else { return };
-        let mut started = RankSet::none();
-        for rank in world.here.clone() {
-            if self.ranks.contains_key(&rank) {
-                started.insert(rank);
-            } else {
-                self.post(Input::Exited(rank, RankEnd::NotStarted));
-            }
-        }
-        if !started.is_empty() {
-            let target = SignalTarget::Groups(started);
-            self.give_ending(turn, EndingInput::Signal(SIGKILL.into(), target));
-        }
+    fn give_ranks(&mut self, turn: &mut Turn<'_>, input: RanksInput) {
+        self.node.give_ranks(turn.now, &Lent(&turn.common.links), input);
+        self.settle_machines(turn);
     }
 
     fn give_ending(&mut self, turn: &mut Turn<'_>, input: EndingInput) {
-        self.ending.handle(turn.now, input);
-        self.perform_of_ending(turn);
+        self.node.give_ending(turn.now, input);
+        self.settle_machines(turn);
     }
 
-    fn perform_of_ending(&mut self, turn: &mut Turn<'_>) {
-        while let Some(output) = self.ending.poll_output() {
-            match output {
-                EndingOutput::Ask(question) => self.answer(turn, question),
-                EndingOutput::Continue(pids) => {
-                    pids.iter().for_each(|pid| turn.kernel.resume(pid.0));
-                }
-                EndingOutput::ContinueDescendants => {
-                    let all = turn.kernel.descendants_of(turn.common.pid);
-                    all.into_iter().for_each(|pid| turn.kernel.resume(pid));
-                }
-                EndingOutput::Reap => self.report(Output::Reap),
-                EndingOutput::StopHelper => {
-                    let helper = self.helper.take();
-                    helper.into_iter().for_each(|pid| _ = turn.kernel.send(pid, SIGKILL));
-                }
-                EndingOutput::RemoveFile(id, _) => drop(turn.kernel.remove(id.inode)),
-                EndingOutput::Killing => self.report(Event::Killing),
-                EndingOutput::TreeStopped => self.post(Input::TreeStopped),
-                EndingOutput::TreeGone => self.post(Input::TreeGone),
-                EndingOutput::CleanedUp => self.post(Input::CleanedUp),
-                EndingOutput::ReleaseFence(first) => self.report(FromJob::ReleaseFence(first)),
-                EndingOutput::LeftRunning(_)
-                | EndingOutput::Unkillable(_)
-                | EndingOutput::SignalRefused(..) => panic!("all processes are the user's"),
-                _ => {}
+    fn settle_machines(&mut self, turn: &mut Turn<'_>) {
+        while let Some(output) = self.node.next_of_machines(turn.now, &Lent(&turn.common.links)) {
+            self.perform(turn, output);
+        }
+    }
+
+    fn perform_of_ending(&mut self, turn: &mut Turn<'_>, action: Action) {
+        match action {
+            Action::Continue(pids) => pids.iter().for_each(|pid| turn.kernel.resume(pid.0)),
+            Action::ContinueDescendants => {
+                let all = turn.kernel.descendants_of(turn.common.pid);
+                all.into_iter().for_each(|pid| turn.kernel.resume(pid));
             }
+            Action::StopHelper => {
+                let helper = self.helper.take();
+                helper.into_iter().for_each(|pid| _ = turn.kernel.send(pid, SIGKILL));
+            }
+            Action::RemoveFile(id, _) => drop(turn.kernel.remove(id.inode)),
+            _ => {}
         }
     }
 
@@ -439,7 +380,7 @@ impl Machines {
             self.helper = turn.kernel.processes.keys().next_back().copied();
             turn.effects.extend(self.helper.map(Effect::Helper));
         }
-        self.ending.handle(turn.now, EndingInput::Answer(answer));
+        self.node.give_ending(turn.now, EndingInput::Answer(answer));
     }
 
     /// The helper has looked at all processes, unless it was ended before.
@@ -473,17 +414,14 @@ impl Machines {
             self.give_ending(turn, EndingInput::Ended(Pid(pid)));
             let end = turn.kernel.processes[&pid].end.expect("it is dead");
             turn.kernel.reap(pid);
-            let rank = self.ranks.iter().find(|(_, of)| **of == pid).map(|(rank, _)| *rank);
-            if let Some(rank) = rank {
+            if let Some(rank) = self.node.ranks().of_pid(Pid(pid)) {
                 // The last requests count: the rank may have finalized just before its end.
                 self.read(turn, rank);
                 let closed = ClientsInput::Client(self.id_of(rank), FromClient::Closed);
                 self.give_clients(turn.now, closed);
-                self.report(Event::Ended(rank));
-                self.post(Input::Exited(rank, end));
-                if !self.node.job().is_first(rank) {
-                    self.report(Event::Retired(rank));
-                }
+                let is_kill = self.node.ending().is_kill();
+                self.give_ranks(turn, RanksInput::Reaped(Pid(pid), end, is_kill));
+                self.report(RanksInput::OutputEnded(rank));
             }
         }
         let is_alone = turn.kernel.children_of(manager).is_empty();

@@ -8,7 +8,7 @@
 //! | `suite` | everything, and its events |
 //! | `daemons` | the jobs of the daemons: submissions, managers that start, die and register |
 //! | `consoles` | consoles, which submit jobs |
-//! | `manager`, `machines`, `links` | a manager: its turns, its node with the owners around it, its job links |
+//! | `manager`, `machines`, `lent`, `links` | a manager: its turns, its node with the owners around it, what is lent to the node, its job links |
 //! | `network` | the job links between hosts |
 //! | `programs` | the scripts of ranks |
 //! | `faults` | faults, and what they change |
@@ -19,6 +19,7 @@ mod consoles;
 mod daemons;
 mod facts;
 mod faults;
+mod lent;
 mod links;
 mod machines;
 mod manager;

@@ -2,9 +2,10 @@
 
 use mpd_clients::{LinkOutput, Output as ClientsOutput};
 use mpd_ending::Input as Ending;
+use mpd_ranks::Input as Ranks;
 
 use crate::node::Node;
-use crate::output::{ForLinks, ForRanks};
+use crate::output::{ForLinks, Work};
 use crate::spawning;
 
 impl Node {
@@ -23,10 +24,10 @@ impl Node {
             ClientsOutput::Spawn(caller, spawn) => {
                 spawning::ask(&self.job, &mut self.queue, caller, &spawn);
             }
-            ClientsOutput::Signal(rank, signal) => self.perform(ForRanks::Signal(rank, signal)),
-            ClientsOutput::Speaks => self.perform(ForRanks::Speaks),
-            ClientsOutput::Aborts(rank) => self.perform(ForRanks::Aborts(rank)),
-            ClientsOutput::Leaves => self.perform(ForRanks::Leaves),
+            ClientsOutput::Signal(rank, signal) => self.perform(Work::Signal(rank, signal)),
+            ClientsOutput::Speaks => self.perform(Ranks::UsesPmi),
+            ClientsOutput::Aborts(rank) => self.perform(Ranks::Aborts(rank)),
+            ClientsOutput::Leaves => self.perform(Ranks::AdoptedLeft),
             ClientsOutput::ToRemove(registered) => self.perform(Ending::Register(registered)),
             // The owner of the connections performs these at once.
             ClientsOutput::FenceBegins

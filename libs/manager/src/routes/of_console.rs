@@ -4,10 +4,10 @@ use mpd_clients as clients;
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::SpawnInput;
 use mpd_sansio::state;
+use mpd_stdio::machine::Input as Stdio;
 use mpd_wire::message::{JobInput, JobNews, JobOrder, ManagerOrder, ManagerReport};
 
 use crate::node::Node;
-use crate::output::ForStdio;
 use crate::spawning;
 use crate::turn::Moment;
 
@@ -47,7 +47,7 @@ impl Node {
                 self.machine.post(Input::ManagerEnded(member, end));
             }
             ManagerOrder::ReportEvents => self.machine.post(Input::ReportEvents),
-            ManagerOrder::CountOutput => self.perform(ForStdio::CountOutput),
+            ManagerOrder::CountOutput => self.perform(Stdio::CountOutput),
             ManagerOrder::State { request } => self.report_state(request),
             ManagerOrder::Placed { request, outcome } => {
                 self.machine.post(Input::Spawn(SpawnInput::Placed(request, outcome)));
@@ -89,8 +89,8 @@ impl Node {
             }
             JobOrder::Grow { count } => spawning::grow(&self.job, &mut self.queue, count),
             JobOrder::Retire { count } => self.machine.post(Input::Retire(count)),
-            JobOrder::Label { format } => self.perform(ForStdio::Label(format)),
-            JobOrder::SwitchStdin { ranks } => self.perform(ForStdio::SwitchStdin(ranks)),
+            JobOrder::Label { format } => self.perform(Stdio::Label(format)),
+            JobOrder::SwitchStdin { ranks } => self.perform(Stdio::SwitchStdin(ranks)),
         }
     }
 

@@ -5,13 +5,15 @@ use mpd_ending::{Input as Ending, SignalTarget};
 use mpd_job::manager::spawns::order::SpawnOrder;
 use mpd_job::manager::spawns::{Announced, SpawnOutput};
 use mpd_job::manager::{LinkEnd, Output as JobOutput};
+use mpd_ranks::Input as Ranks;
+use mpd_stdio::machine::Input as Stdio;
 use mpd_wire::Rank;
 use mpd_wire::job::{Failure, HostSlice, exit};
-use mpd_wire::message::{Down, JobNews, ManagerReport, TreeKind, Up};
+use mpd_wire::message::{Down, JobNews, ManagerReport, Phase, TreeKind, Up};
 
-use crate::event::Event;
+use crate::event::{Event, Mark};
 use crate::node::Node;
-use crate::output::{ForLinks, ForRanks, ForStdio, Level, Output};
+use crate::output::{ForLinks, Level, Output, Work};
 use crate::spawning;
 use crate::turn::Moment;
 
@@ -51,21 +53,21 @@ impl Node {
             JobOutput::GiveUp(tree_index) => self.give_up(tree_index),
 
             // Ranks that start.
-            JobOutput::Go => self.perform(ForRanks::Go),
+            JobOutput::Go => self.perform(Ranks::Go),
             JobOutput::Prepare(announced) => self.prepare_world(*announced),
-            JobOutput::StartWorld(first) => self.perform(ForRanks::StartWorld(first)),
-            JobOutput::EndWorld(first) => self.perform(ForRanks::EndWorld(first)),
+            JobOutput::StartWorld(first) => self.perform(Ranks::StartWorld(first)),
+            JobOutput::EndWorld(first) => self.perform(Ranks::EndWorld(first)),
             JobOutput::Spawn(output) => self.route_spawn(output),
             JobOutput::Grow(from, host_slices) => self.grow(from, host_slices),
             JobOutput::ForgetWorld(first) => self.forget_world(first),
             JobOutput::Restart => self.restart(),
 
             // Ranks that run.
-            JobOutput::Resize(columns, lines) => self.perform(ForRanks::Resize(columns, lines)),
+            JobOutput::Resize(columns, lines) => self.perform(Ranks::Resize(columns, lines)),
             JobOutput::Interrupt(rank, signal) => {
-                self.perform(ForRanks::Signal(rank, signal.into()));
+                self.perform(Work::Signal(rank, signal.into()));
             }
-            JobOutput::ReleaseCrashed => self.perform(ForRanks::ReleaseCrashed),
+            JobOutput::ReleaseCrashed => self.perform(Ranks::ReleaseCrashed),
             JobOutput::ReadPmi => self.queue.clients(FromJob::Read),
             JobOutput::ReleaseFence(first) => self.perform(Ending::FenceOver(first)),
             JobOutput::ReleaseGroup(first, group) => {
@@ -75,7 +77,7 @@ impl Node {
                 self.queue.clients(FromJob::Assembled(first, group));
             }
             JobOutput::Dead(rank) => self.queue.clients(FromJob::Dead(rank)),
-            JobOutput::Debug(ranks, line) => self.perform(ForRanks::Debug(ranks, line)),
+            JobOutput::Debug(ranks, line) => self.perform(Ranks::Command(ranks, line)),
 
             // Ranks that stop or end.
             JobOutput::SignalRanks(signal) => self.signal(signal, SignalTarget::Group),
@@ -86,8 +88,8 @@ impl Node {
             JobOutput::KillTree => self.perform(Ending::Kill),
 
             // The end of the job.
-            JobOutput::Drain => self.drain(),
-            JobOutput::DiscardOutput => self.perform(ForStdio::Discard),
+            JobOutput::Drain => self.drain(at),
+            JobOutput::DiscardOutput => self.perform(Output::DiscardOutput),
             JobOutput::CleanUp => self.perform(Ending::CleanUp),
             JobOutput::Withdraw => self.upstream.end(exit::SUITE),
             JobOutput::Leave => self.leave(),
@@ -137,10 +139,11 @@ impl Node {
     }
 
     /// No process is left. Jobs that met the ranks do not wait for the reader of the output.
-    fn drain(&mut self) {
+    fn drain(&mut self, at: Moment<'_>) {
         let failure = self.machine.machine().failure().map(cause_of);
         self.queue.report(clients::Input::Meeting(mpd_connect::Input::End(failure)));
-        self.perform(ForStdio::Drain);
+        self.upstream.mark(Mark::Begin, at.now, Phase::Drain, None);
+        self.perform(Stdio::Drain);
     }
 
     // ----- what changes the job -----
@@ -154,8 +157,10 @@ impl Node {
         self.perform(Ending::World(world.kvsname.clone()));
         self.job.worlds.insert(world);
         self.queue.clients(FromJob::Prepare(first, preput));
-        self.perform(ForStdio::PrepareWorld(numbers, parts));
-        self.perform(ForRanks::Prepare(first, is_known));
+        if self.job.is_root() {
+            self.perform(Output::OpenFiles(numbers, parts));
+        }
+        self.perform(Ranks::Prepare(first, is_known));
     }
 
     /// Adds hosts that join the job. A host that has joined last knows some of them already.
@@ -181,18 +186,18 @@ impl Node {
             self.queue.perform(Ending::World(kvsname.to_owned()));
         }
         self.queue.clients(FromJob::Restart);
-        self.perform(ForRanks::Reconnect);
+        self.perform(Ranks::Restart);
     }
 
     /// Removes a spawned world whose ranks have ended. The owners still know it while they forget it.
     fn forget_world(&mut self, first: Rank) {
         if let Some(world) = self.job.worlds.of(first) {
-            self.queue.perform(ForStdio::ForgetWorld(world.numbers));
+            self.queue.perform(Stdio::WorldOver(world.numbers));
             if !world.here.is_empty() {
                 self.queue.daemon(ManagerReport::Forgotten { first });
             }
         }
-        self.perform(ForRanks::ForgetWorld(first));
+        self.perform(Ranks::ForgetWorld(first));
         self.queue.clients(FromJob::Forget(first));
         self.queue.events.push_front(Event::Forgotten(first));
     }

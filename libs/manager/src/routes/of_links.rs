@@ -3,11 +3,12 @@
 use mpd_clients::{self as clients, Level};
 use mpd_job::manager::spawns::SpawnInput;
 use mpd_job::manager::{Input, LinkEnd};
+use mpd_stdio::machine::{Answer, Input as Stdio};
 use mpd_wire::message::{Class, Down, Up, WorldPiece};
 
 use crate::news::News;
 use crate::node::Node;
-use crate::output::{ForLinks, ForStdio, Output};
+use crate::output::{ForLinks, Output};
 use crate::turn::Moment;
 
 /// Most bytes that wait for the parent before unimportant messages are left out.
@@ -21,18 +22,18 @@ impl Node {
                 self.perform(ForLinks::Listed(files, more));
             }
             News::Down(Down::OutputCredit { stream, bytes }) => {
-                self.perform(ForStdio::OutputCredit(stream, bytes));
+                self.perform(Stdio::OutputCredit(stream, bytes));
             }
             News::Down(Down::LookAt { stream, ranks }) => {
-                self.perform(ForStdio::LookAt(stream, ranks));
+                self.perform(Stdio::LookAt(stream, ranks));
             }
             News::Down(command) => self.machine.post(Input::FromParent(command)),
             News::Report(tree_index, message) => self.take_up(at, tree_index, message),
             News::Output(tree_index, stream, bytes) => {
-                self.perform(ForStdio::Output(tree_index, stream, bytes));
+                self.perform(Stdio::Output(tree_index, stream, bytes));
             }
             News::File(bytes) => self.perform(ForLinks::File(bytes)),
-            News::Stdin(bytes) => self.perform(ForStdio::StdinPiece(bytes)),
+            News::Stdin(bytes) => self.perform(Stdio::StdinPiece(bytes)),
             News::Keys(from, bytes) => self.perform(clients::Input::Keys(from, bytes)),
             News::World(_, bytes) if WorldPiece::read(&bytes).is_none() => {
                 let text = "received a malformed piece of a world".to_owned();
@@ -55,12 +56,13 @@ impl Node {
 
     fn take_up(&mut self, at: Moment<'_>, child: usize, message: Up) {
         match message {
-            Up::StdinCredit { bytes } => self.perform(ForStdio::StdinCredit(child, bytes)),
+            Up::StdinCredit { bytes } => self.perform(Stdio::StdinCredit(child, bytes)),
             Up::StdinUnwanted { switches } => {
-                self.perform(ForStdio::StdinUnwanted(child, switches));
+                self.perform(Stdio::StdinUnwanted(child, switches));
             }
             Up::Looked { stream, behind, others } => {
-                self.perform(ForStdio::Looked { child, stream, behind, others });
+                let child = Some(child);
+                self.perform(Stdio::Looked(Answer { child, stream, behind, others }));
             }
             Up::Lacks { files } => self.perform(ForLinks::Lacks(child, files)),
             Up::Trace { tree_index, received_us, reported_us, spans } => {
@@ -68,7 +70,7 @@ impl Node {
                 self.report_to(at, |it, turn| it.take_spans(turn, origin, times, spans));
             }
             Up::Drained => {
-                self.perform(ForStdio::FlowDrained(child));
+                self.perform(Stdio::FlowDrained(child));
                 self.machine.post(Input::FromChild(child, Up::Drained));
             }
             message => self.machine.post(Input::FromChild(child, message)),
@@ -132,6 +134,6 @@ impl Node {
 
     fn forget_child(&mut self, tree_index: usize) {
         self.perform(ForLinks::StopSending(tree_index));
-        self.perform(ForStdio::ChildrenGone(tree_index));
+        self.perform(Stdio::ChildrenGone(tree_index));
     }
 }

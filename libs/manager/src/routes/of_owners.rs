@@ -2,17 +2,20 @@
 
 use mpd_clients::{self as clients, FromJob};
 use mpd_job::manager::Input;
+use mpd_placement::rank_map;
+use mpd_ranks::Input as Ranks;
+use mpd_stdio::machine::Input as Stdio;
 
 use crate::event::Event;
 use crate::node::Node;
-use crate::output::{ForLinks, ForRanks, ForStdio, Output};
+use crate::output::{ForLinks, Output};
 use crate::turn::Moment;
 
 impl Node {
     pub(crate) fn route_event(&mut self, at: Moment<'_>, event: Event) {
         match event {
             Event::Input(input) => self.machine.post(input),
-            Event::Perform(output) => self.perform(output),
+            Event::Work(work) => self.perform(work),
 
             Event::Console(input) => self.take_of_console(input),
             Event::UnknownOrder(kind) => self.refuse_order(at, &kind),
@@ -20,7 +23,7 @@ impl Node {
             Event::DaemonGone => self.daemon_gone(at),
             Event::Registered(true) => {
                 self.machine.post(Input::Registered);
-                self.perform(ForRanks::ReportAll);
+                self.perform(Ranks::Registered);
                 self.perform(clients::Input::DaemonReplaced);
             }
             Event::Registered(false) => self.upstream.look_for_daemon(at.now),
@@ -40,16 +43,16 @@ impl Node {
             Event::Listening(port) => self.job.pmix_port = port,
             Event::Ended(rank) => {
                 self.queue.clients(FromJob::Ended(rank));
-                self.perform(ForStdio::Ended(rank));
+                self.perform(Output::RankEnded(rank));
             }
             Event::Retired(rank) => {
                 self.queue.clients(FromJob::Removed(rank));
-                self.perform(ForStdio::Remove(rank));
+                self.perform(Stdio::Retired(rank));
             }
             Event::Killing => {
                 self.perform(ForLinks::StopStaging);
-                self.perform(ForRanks::StopStarting);
-                self.perform(ForStdio::PrepareEnd);
+                self.perform(Ranks::Killing);
+                self.perform(Stdio::Killing);
             }
             Event::Forgotten(first) => self.job.worlds.remove(first),
         }
@@ -67,7 +70,10 @@ impl Node {
     /// The ranks of this host are about to be started.
     fn go(&mut self, at: Moment<'_>) {
         self.report_to(at, |upstream, turn| upstream.go(turn));
-        self.perform(ForStdio::Go);
+        let hosts = self.job.order.host_slices.iter().map(|host| (&host.member, &host.ranks));
+        let is_mapped = self.job.is_root() && self.job.spec.placement.print_rank_map;
+        let map = is_mapped.then(|| format!("{}\n", rank_map(hosts)));
+        self.perform(Stdio::Going(map));
         self.perform(mpd_ending::Input::Going);
         self.perform(Output::Listen);
     }

@@ -18,6 +18,7 @@ use mpd_clients::Job;
 use mpd_events::Recorded;
 use mpd_job::manager::WorldEnds;
 use mpd_sansio::{Time, Timers};
+use mpd_stdio::machine::Input as Stdio;
 use mpd_wire::job::{Failure, Notice, RankEnd};
 use mpd_wire::message::{
     JobEvent, JobNews, MAX_RUN, MAX_SPANS, ManagerReport, Phase, Span, StartJob, Up,
@@ -29,7 +30,7 @@ use self::pids::Pids;
 pub use self::sign::Sign;
 pub use self::trace::Trace;
 use crate::event::{Event, Mark};
-use crate::output::{ForStdio, Output};
+use crate::output::Output;
 use crate::turn::Turn;
 
 /// Most unread bytes of a console before ends of spawned ranks, and lines for the user, are left out.
@@ -217,7 +218,7 @@ impl Upstream {
         if self.pids.store(&pids) {
             self.report_processes(turn);
         }
-        turn.queue.perform(ForStdio::Running(pids));
+        turn.queue.perform(Stdio::Running(pids));
     }
 
     /// At the root: reports events of the job to the daemon.
@@ -248,7 +249,7 @@ impl Upstream {
 
     /// At the root: reports the ends of the ranks of a spawned world.
     pub(crate) fn world_ended(&mut self, turn: &mut Turn<'_>, ended: &WorldEnds) {
-        turn.queue.perform(ForStdio::Unreported(ended.unreported()));
+        turn.queue.perform(Stdio::Unreported(ended.unreported()));
         if turn.job.spec.report_ends {
             self.report_ends(turn, ended);
         }

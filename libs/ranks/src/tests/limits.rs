@@ -88,7 +88,7 @@ fn ranks_without_a_cpu_each_do_not_poll_although_the_host_has_more() {
         job.spec = Rc::new(JobSpec { allowance, ..(*job.spec).clone() });
         let outputs = Manager::with(job, BEGINNING).give(Input::Check(None));
         let launches = outputs.iter().find_map(|output| match output {
-            Output::Prepared(_, _, launches) => Some(launches),
+            Output::Act(Action::Prepared(_, launches)) => Some(launches),
             _ => None,
         });
         let blocks = b"I_MPI_WAIT_MODE=1".to_vec();

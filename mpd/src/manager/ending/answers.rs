@@ -1,7 +1,7 @@
 //! Answers to the questions of the machine: system calls, and reads of `/proc`, control groups and `/dev/shm`.
 
 use std::collections::BTreeSet;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
@@ -14,17 +14,17 @@ use mpd_wire::Pid;
 use nix::unistd::getpgid;
 
 use super::Ending;
-use crate::manager::context::Turn;
+use crate::manager::context::Common;
 use crate::manager::ranks::Ranks;
 use crate::manager::tokens::SHM_USERS;
 use crate::users::Helper;
 use mpd_io::process::identity::{number_of, process_of};
 
 impl Ending {
-    /// Answers a question.
-    pub(super) fn answer(
+    /// Answers a question. The ranks are lent.
+    pub(in crate::manager) fn answer(
         &mut self,
-        turn: &Turn<'_>,
+        common: &Common,
         ranks: &mut Ranks,
         question: Question,
     ) -> Answer {
@@ -32,7 +32,10 @@ impl Ending {
             Question::Children => pids(tree::own_children()),
             Question::ChildrenOf(pid) => pids(tree::children(process_of(pid))),
             Question::Descendants => pids(tree::descendants()),
-            Question::Signal(signal, target) => pids(ranks.signal(signal, &target)),
+            Question::Signal(signal, target) => {
+                let ways = common.node.ranks().ways(signal, &target).collect();
+                Answer::Pids(ranks.signal(signal, ways))
+            }
 
             Question::IsStill(pid, also_traced) => {
                 Answer::Is(tree::is_still(process_of(pid), also_traced))
@@ -48,7 +51,7 @@ impl Ending {
             }
             Question::RemoveEmptyGroup => Answer::Is(self.remove_empty_group()),
             Question::StartHelper(kind, inodes) => {
-                Answer::Is(self.start_helper(turn, kind, &inodes))
+                Answer::Is(self.start_helper(common, kind, &inodes))
             }
 
             Question::Members => {
@@ -58,7 +61,8 @@ impl Ending {
             Question::RankOf(pid, whole_group) => {
                 let pid = process_of(pid);
                 let leader = if whole_group { getpgid(Some(pid)).ok() } else { Some(pid) };
-                Answer::Rank(leader.and_then(|leader| ranks.of_pid(leader)))
+                let rank_of = |leader| common.node.ranks().of_pid(number_of(leader));
+                Answer::Rank(leader.and_then(rank_of))
             }
             Question::Effect(pid, signal) => {
                 let (takes, was_stopped) = tree::effect(process_of(pid), signal);
@@ -89,11 +93,12 @@ impl Ending {
     }
 
     /// Starts a helper. Whether that succeeded.
-    fn start_helper(&mut self, turn: &Turn<'_>, kind: FileKind, inodes: &[u64]) -> bool {
-        self.helper = Helper::start(kind, inodes, turn.null)
+    fn start_helper(&mut self, common: &Common, kind: FileKind, inodes: &[u64]) -> bool {
+        self.helper = Helper::start(kind, inodes, common.null.as_fd())
             .and_then(|helper| {
                 let fd = helper.as_raw_fd();
-                turn.registry.register(&mut SourceFd(&fd), Token(SHM_USERS), Interest::READABLE)?;
+                let registry = common.poll.registry();
+                registry.register(&mut SourceFd(&fd), Token(SHM_USERS), Interest::READABLE)?;
                 Ok(helper)
             })
             .inspect_err(|e| log::warn!("cannot find the users of shared memory: {e:#}"))

@@ -17,7 +17,7 @@ use mpd_wire::message::{Class, Down, TreeKind, Up};
 pub(super) use self::branches::{Branches, Config, LinkEnd};
 pub(super) use self::staging::Staging;
 use super::context::Turn;
-use super::event::{Event, ForStdio};
+use super::event::Event;
 
 /// Bytes of the specification in one frame.
 const SPEC_CHUNK: usize = 64 * 1024;
@@ -105,7 +105,7 @@ impl Links {
             let Some(host_slice) = job.order.host_slices.get(tree_index) else { continue };
             match self.branches.add_child(turn.now(), tree_index, host_slice) {
                 Ok(()) => {
-                    turn.report(ForStdio::ChildJoined(tree_index));
+                    turn.report(mpd_stdio::machine::Input::ChildJoined(tree_index));
                     self.send_specification(tree_index, &encoded);
                 }
                 Err(e) => log::error!("{e:#}"),

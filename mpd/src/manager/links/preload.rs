@@ -18,7 +18,7 @@ use super::Links;
 use super::branches::LinkEnd;
 use super::staging::{DIRECTORY, Reading, Sender, Staged, Staging, cannot_write, create};
 use crate::manager::context::{Job, Turn};
-use crate::manager::event::{Event, ForRanks};
+use crate::manager::event::Event;
 
 /// Most bytes of files that wait for one link.
 const WINDOW: usize = 256 * 1024;
@@ -44,7 +44,7 @@ impl Links {
             return early.into_iter().for_each(|news| turn.report(Event::News(news)));
         }
         if !job.spec.preload || job.order.host_slices.len() == 1 || problem.is_some() {
-            return turn.report(ForRanks::Staged(problem));
+            return begin_checks(turn, problem);
         }
         turn.begin(Phase::Preload, None);
         let mut staging = Staging::default();
@@ -81,7 +81,7 @@ impl Links {
             Err(failure) => self.give_up_staging(turn, failure),
             Ok(()) if is_over => {
                 turn.end(Phase::Preload, None);
-                turn.report(ForRanks::Staged(None));
+                begin_checks(turn, None);
             }
             Ok(()) => {}
         }
@@ -317,6 +317,12 @@ fn argsets_of_subtree(job: &Job) -> Vec<usize> {
         first = end;
     }
     argsets
+}
+
+/// The programs to be brought have arrived; or why nothing can be started.
+fn begin_checks(turn: &mut Turn<'_>, problem: Option<String>) {
+    turn.begin(Phase::Checks, None);
+    turn.report(mpd_ranks::Input::Check(problem));
 }
 
 fn cannot_run(job: &Job, argset: usize, unusable: Unusable) -> Failure {

@@ -29,7 +29,7 @@ use mpd_io::process::identity::number_of;
 
 impl Ranks {
     /// Answers a question.
-    pub(super) fn answer(&mut self, turn: &Turn<'_>, question: Question) -> Answer {
+    pub(in crate::manager) fn answer(&mut self, turn: &Turn<'_>, question: Question) -> Answer {
         match question {
             Question::Limit(allowance) => {
                 Answer::Limited(confinement::impose(allowance, self.cgroup.as_deref()))

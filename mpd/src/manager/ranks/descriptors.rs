@@ -23,7 +23,7 @@ pub(crate) enum RankDescriptor {
 
 impl RankDescriptor {
     /// The slot and the descriptor of a token, if a rank has the token.
-    pub(super) fn of(token: usize) -> Option<(Slot, Self)> {
+    pub(in crate::manager) fn of(token: usize) -> Option<(Slot, Self)> {
         let at = token.checked_sub(FIRST_RANK)?;
         let descriptor = match at % TOKENS {
             0 => Self::Stdin,

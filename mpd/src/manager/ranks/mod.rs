@@ -1,5 +1,5 @@
-//! The processes of the ranks of this host. The machine of `mpd-ranks` decides; this module answers its questions and
-//! performs its outputs, in their order.
+//! The processes of the ranks of this host. The machine of `mpd-ranks` decides, in the node; this module answers its questions
+//! and performs its actions, in their order.
 //!
 //! | module | has |
 //! |---|---|
@@ -10,7 +10,6 @@
 //! | [`shims`] | the control sockets of launcher shims |
 //! | [`adoption`] | a process that ran before its job |
 //! | [`readiness`] | the order in which processes are killed when memory runs out |
-//! | [`this_host`] | what the machine reads of this host |
 
 mod adoption;
 mod answers;
@@ -21,9 +20,6 @@ mod process;
 mod readiness;
 mod resources;
 mod shims;
-#[cfg(test)]
-mod tests;
-mod this_host;
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -31,55 +27,34 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use anyhow::Result;
-use mpd_clients::{Client, FromJob};
-use mpd_ending::{Input as Ending, SignalTarget};
+use mpd_clients::Client;
 use mpd_io::files::logging::plain;
 use mpd_io::process::cgroup::Cgroup;
-use mpd_io::process::oom;
 use mpd_io::process::session_share::set_niceness;
 use mpd_io::process::signals::{send, send_to_group};
 use mpd_io::process::spawn::LowNumbers;
 use mpd_io::process::tree;
 use mpd_job::manager::Input as JobInput;
-use mpd_ranks::{self as machine, Beginning, Context, Input, Line, Output, Sent, Way};
-use mpd_sansio::Time;
+use mpd_ranks::{Action, Input, Line, Sent, Slot, Way};
 use mpd_wire::Rank;
-use mpd_wire::message::Phase;
-use nix::unistd::Pid;
 
 use self::adoption::Adoption;
 use self::descriptors::PMI_FD;
 pub(super) use self::descriptors::RankDescriptor;
 use self::launches::Prepared;
-use self::process::{Ends, end_of};
+use self::process::Ends;
+pub(super) use self::process::end_of;
 use self::readiness::Readiness;
 use self::shims::Shims;
-use self::this_host::{ThisHost, descriptor_limit};
 use super::context::Turn;
-use super::ending::groups::Groups;
-use super::event::{Descriptors, Event, ForStdio};
-use super::links::staging::Staging;
+use super::event::Descriptors;
 use super::pmi_socket::PmiSocket;
 use crate::mpi_users::Search;
-use mpd_io::process::identity::{number_of, process_of};
+use mpd_io::process::identity::process_of;
 
-/// What the ranks of this host have in common.
-#[derive(Debug)]
-pub(super) struct Place {
-    /// The control group in which they are started, if there is one.
-    pub(super) cgroup: Option<Rc<Cgroup>>,
-    /// How readily the kernel kills this manager for lack of memory.
-    pub(super) readiness: Option<i16>,
-    /// The shared objects of groups of ranks.
-    pub(super) groups: Rc<Groups>,
-    /// The daemon that started this process.
-    pub(super) daemon: Pid,
-}
-
-/// The machine, and what its outputs concern.
+/// What the actions of the machine concern.
 #[derive(Debug)]
 pub(super) struct Ranks {
-    machine: machine::Ranks,
     /// What the ranks of each world are started with, by its first rank.
     prepared: BTreeMap<Rank, Prepared>,
     /// The descriptors of the rank that was just started.
@@ -87,151 +62,66 @@ pub(super) struct Ranks {
     shims: Shims,
     adoption: Adoption,
     search: Option<Search>,
+    /// The control group in which they are started, if there is one.
     cgroup: Option<Rc<Cgroup>>,
-    groups: Rc<Groups>,
     /// Present while there are many ranks.
     low: Option<LowNumbers>,
     readiness: Readiness,
+    /// The system has refused a niceness of the session.
+    is_refused: bool,
 }
 
 impl Ranks {
-    /// No rank runs. `adopted`: the PMI connection and the pidfd of a running process.
+    /// No rank runs. `readiness`: how readily the kernel kills this manager for lack of memory. `adopted`: the PMI
+    /// connection and the pidfd of a running process.
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn new(place: Place, adopted: Option<[OwnedFd; 2]>) -> Result<Self> {
-        let Place { cgroup, readiness, groups, daemon } = place;
-        let readiness = Readiness::new(readiness);
-        let (kills, began) = (oom::kills(), oom::log_time());
+    pub(super) fn new(
+        cgroup: Option<Rc<Cgroup>>,
+        readiness: Option<i16>,
+        adopted: Option<[OwnedFd; 2]>,
+    ) -> Result<Self> {
         Ok(Self {
-            machine: machine::Ranks::new(Beginning {
-                adopts: adopted.is_some(),
-                began,
-                kills,
-                daemon: number_of(daemon),
-            }),
             prepared: BTreeMap::new(),
             ends: None,
             shims: Shims::default(),
             adoption: Adoption::of(adopted)?,
             search: None,
             cgroup,
-            groups,
             low: None,
-            readiness,
+            readiness: Readiness::new(readiness),
+            is_refused: false,
         })
     }
 
-    /// The rank and the descriptor of a token.
-    pub(super) fn of_token(&self, token: usize) -> Option<(Rank, RankDescriptor)> {
-        let (slot, descriptor) = RankDescriptor::of(token)?;
-        Some((self.machine.at(slot)?, descriptor))
-    }
-
-    /// The rank of a child.
-    pub(super) fn of_pid(&self, pid: Pid) -> Option<Rank> {
-        self.machine.of_pid(number_of(pid))
-    }
-
-    /// Whether the adopted process still belongs to the job, so that the job continues.
-    pub(super) fn has_adopted(&self) -> bool {
-        self.machine.has_adopted()
-    }
-
-    /// Whether ranks are still to be started.
-    pub(super) fn is_any_starting(&self) -> bool {
-        self.machine.is_any_starting()
-    }
-
-    pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.machine.poll_timeout()
-    }
-
-    // ----- inputs -----
-
-    /// Gives the machine an input, and performs its outputs.
-    pub(super) fn give(&mut self, turn: &mut Turn<'_>, input: Input) {
-        self.give_with(turn, None, input);
-    }
-
-    /// The first phase: checks the ranks here, unless a `problem` is already known. Some programs may have been brought.
-    pub(super) fn check(
-        &mut self,
-        turn: &mut Turn<'_>,
-        problem: Option<String>,
-        staging: Option<&Staging>,
-    ) {
-        turn.begin(Phase::Checks, None);
-        self.give_with(turn, staging, Input::Check(problem));
-    }
-
-    fn give_with(&mut self, turn: &mut Turn<'_>, staging: Option<&Staging>, input: Input) {
-        self.call(turn, staging, |machine, context| machine.handle(context, input));
-        self.settle(turn);
-    }
-
-    /// Lends the machine what a call needs.
-    fn call(
-        &mut self,
-        turn: &Turn<'_>,
-        staging: Option<&Staging>,
-        act: impl FnOnce(&mut machine::Ranks, Context<'_>),
-    ) {
-        let directory = turn.job.directory.as_deref();
-        let (groups, group) = (&self.groups, self.cgroup.as_deref());
-        let host = ThisHost { staging, directory, groups, group };
-        act(&mut self.machine, Context { now: turn.now(), job: turn.job, host: &host });
-    }
-
-    /// Starts the next few ranks, unless processes are being stopped or ended.
-    pub(super) fn start_some(&mut self, turn: &mut Turn<'_>, is_busy: bool) {
-        if self.is_any_starting() && !is_busy {
-            self.give(turn, Input::Turn);
-        }
-    }
-
-    /// Looks for ranks that run alone, if it is time. `is_idle`: no process is being stopped or ended.
-    pub(super) fn expire(&mut self, turn: &mut Turn<'_>, is_idle: bool) {
-        if self.machine.poll_timeout().is_some_and(|at| at <= turn.now()) {
-            self.call(turn, None, |machine, context| machine.handle_timeout(context, is_idle));
-            self.settle(turn);
-        }
-    }
-
-    /// Takes the finding of a helper that has ended.
-    pub(super) fn receive_search(&mut self, turn: &mut Turn<'_>) {
-        if let Some(found) = self.search.as_mut().and_then(Search::receive) {
-            self.search = None;
-            self.give(turn, Input::SearchEnded(found));
-        }
+    /// The finding of a helper that has ended.
+    pub(super) fn receive_search(&mut self) -> Option<Input> {
+        let found = self.search.as_mut()?.receive()?;
+        self.search = None;
+        Some(Input::SearchEnded(found))
     }
 
     // ----- signals -----
 
     /// Sends a signal to all ranks. Returns the processes that belong to another user now, since the kernel refuses
     /// to signal them.
-    pub(super) fn signal(&mut self, signal: i32, target: &SignalTarget) -> Vec<Pid> {
+    pub(super) fn signal(&mut self, signal: i32, ways: Vec<(Rank, Way)>) -> Vec<mpd_wire::Pid> {
         let mut refused = Vec::new();
-        for (rank, way) in self.machine.ways(signal, target).collect::<Vec<_>>() {
+        for (rank, way) in ways {
             let sent = self.send(rank, &way, signal);
             if let (Err(e), Way::Shim(_, pid) | Way::Process(pid) | Way::Group(pid)) = (sent, way)
                 && e.kind() == ErrorKind::PermissionDenied
                 && !tree::is_dead(process_of(pid))
             {
-                refused.push(process_of(pid));
+                refused.push(pid);
             }
         }
         refused
     }
 
-    /// Sends a signal to the process of one rank.
-    pub(super) fn signal_one(&mut self, rank: Rank, signal: i32) {
-        if let Some(way) = self.machine.way_to(rank, signal) {
-            let _ = self.send(rank, &way, signal);
-        }
-    }
-
-    fn send(&mut self, rank: Rank, way: &Way, signal: i32) -> io::Result<()> {
+    /// Sends a signal to a rank.
+    pub(super) fn send(&mut self, rank: Rank, way: &Way, signal: i32) -> io::Result<()> {
         match way {
             Way::Shim(order, _) if self.shims.send(rank, order) == Sent::Yes => Ok(()),
             Way::Shim(_, pid) | Way::Group(pid) => send_to_group(process_of(*pid), signal),
@@ -247,38 +137,6 @@ impl Ranks {
     }
 
     // ----- ends -----
-
-    /// Notes that a descriptor of a rank has ended: most likely the rank ends.
-    pub(super) fn note_descriptor_end(&mut self, rank: Rank) {
-        self.machine.note_descriptor_end(rank);
-    }
-
-    /// Children that most likely have ended, to be looked at by their numbers.
-    pub(super) fn take_dying(&mut self) -> Vec<Pid> {
-        self.machine.take_dying().into_iter().map(process_of).collect()
-    }
-
-    /// Whether to ask the kernel now for any dead child. Otherwise that is due later.
-    pub(super) fn asks_for_dead(&mut self, now: Time) -> bool {
-        self.machine.asks_for_dead(now)
-    }
-
-    /// Whether a question for dead children is due that was put off.
-    pub(super) fn has_dead_due(&self, now: Time) -> bool {
-        self.machine.has_dead_due(now)
-    }
-
-    /// Reaps a child. The last requests of its client must have been read.
-    pub(super) fn reap(&mut self, turn: &mut Turn<'_>, pid: Pid, is_kill: bool) {
-        let rank = self.of_pid(pid);
-        if let Some(rank) = rank {
-            self.read_shim(turn, rank);
-        }
-        let fate = tree::reap(pid);
-        if rank.is_some() {
-            self.give(turn, Input::Reaped(number_of(pid), end_of(fate), is_kill));
-        }
-    }
 
     /// Notes an event: the adopted process has ended.
     pub(super) const fn mark_adopted(&mut self) {
@@ -307,29 +165,25 @@ impl Ranks {
         !self.shims.ready.is_empty()
     }
 
-    pub(super) fn serve_shims(&mut self, turn: &mut Turn<'_>) {
-        for rank in std::mem::take(&mut self.shims.ready) {
-            self.read_shim(turn, rank);
-        }
+    /// The ranks whose shims have reported something.
+    pub(super) fn take_ready_shims(&mut self) -> Vec<Rank> {
+        std::mem::take(&mut self.shims.ready)
     }
 
-    /// Reads the waiting reports of a rank's shim.
-    pub(super) fn read_shim(&mut self, turn: &mut Turn<'_>, rank: Rank) {
-        let Some(reports) = self.shims.exchange(rank) else { return };
-        let input = match reports {
+    /// The waiting reports of a rank's shim. `None` without a shim.
+    pub(super) fn read_shim(&mut self, turn: &Turn<'_>, rank: Rank) -> Option<Input> {
+        Some(match self.shims.exchange(rank)? {
             Ok(reports) => Input::Reports(rank, reports),
             Err(e) => {
                 let name = turn.job.name_of(rank);
                 log::warn!("rank {name}: its shim broke the protocol: {e}");
                 Input::ShimBroken(rank)
             }
-        };
-        self.give(turn, input);
+        })
     }
 
     /// Gives the program of a debugged rank a new PMI connection.
-    fn reconnect(&mut self, turn: &mut Turn<'_>, rank: Rank) {
-        let Some(slot) = self.machine.slot_of(rank) else { return };
+    fn reconnect(&mut self, turn: &mut Turn<'_>, (rank, slot): (Rank, Slot)) {
         let token = RankDescriptor::Pmi.token(slot);
         let connected = self.shims.connect(rank);
         match connected.and_then(|pmi| PmiSocket::watch(turn.registry, token, pmi)) {
@@ -341,82 +195,41 @@ impl Ranks {
         }
     }
 
-    // ----- outputs -----
+    // ----- actions -----
 
-    /// Performs all outputs, and answers each question before the machine takes anything else.
-    fn settle(&mut self, turn: &mut Turn<'_>) {
-        let mut is_refused = false;
-        while let Some(output) = self.machine.poll_output() {
-            match output {
-                Output::Ask(question) => {
-                    let answer = self.answer(turn, question);
-                    let input = Input::Answer(answer);
-                    self.call(turn, None, |machine, context| machine.handle(context, input));
-                }
-                // The machine learns of a refusal only after this loop.
-                Output::SetNiceness(_) if is_refused => {}
-                Output::SetNiceness(niceness) => {
-                    if let Err(e) = set_niceness(niceness) {
-                        log::debug!(
-                            "the ranks of this host have one session's share of its CPUs: {e}"
-                        );
-                        is_refused = true;
-                    }
-                }
-                other => self.perform(turn, other),
-            }
-        }
-        if is_refused {
-            let input = Input::NicenessRefused;
-            self.call(turn, None, |machine, context| machine.handle(context, input));
-        }
-    }
-
-    fn perform(&mut self, turn: &mut Turn<'_>, output: Output) {
-        match output {
-            // The caller has performed them.
-            Output::Ask(_) | Output::SetNiceness(_) => {}
-
-            Output::Prepared(first, bindings, launches) => {
-                turn.report(Event::Bound(first, bindings));
-                self.keep(turn, first, launches);
-            }
-            Output::BeginStarts { are_several, are_many } => {
+    /// Performs an action.
+    pub(super) fn perform(&mut self, turn: &mut Turn<'_>, action: Action) {
+        match action {
+            Action::Prepared(first, launches) => self.keep(turn, first, launches),
+            Action::BeginStarts { are_several, are_many } => {
                 self.begin_starts(turn, are_several, are_many);
             }
-            Output::HandOver(rank) => {
+            Action::HandOver(rank) => {
                 if let Some(Ends { pipes, pmi, client }) = self.ends.take() {
                     turn.hand_over(Descriptors::Pipes(rank, Box::new(pipes)));
                     turn.hand_over(Descriptors::Pmi(rank, client, pmi));
                 }
             }
-            Output::EndStarts => self.end_starts(turn),
-            Output::FreeLowNumbers => self.low = None,
-            Output::ForgetPrepared(first) => drop(self.prepared.remove(&first)),
-
-            Output::Signal(signal, target) => turn.report(Ending::Signal(signal, target)),
-            Output::ReleaseAdopted => {
-                self.adoption.forget(turn.registry);
-                turn.report(FromJob::Ended(Rank(0)));
+            Action::EndStarts => self.end_starts(turn),
+            Action::FreeLowNumbers => self.low = None,
+            Action::SetNiceness(_) if self.is_refused => {}
+            Action::SetNiceness(niceness) => {
+                if let Err(e) = set_niceness(niceness) {
+                    log::debug!("the ranks of this host have one session's share of its CPUs: {e}");
+                    self.is_refused = true;
+                    turn.report(Input::NicenessRefused);
+                }
             }
-            Output::EndSearch => self.search = None,
+            Action::ForgetPrepared(first) => drop(self.prepared.remove(&first)),
 
-            Output::Tell(rank, order) => drop(self.shims.send(rank, &order)),
-            Output::Reconnect(rank) => self.reconnect(turn, rank),
-            Output::DropShim(rank) => self.shims.remove(rank),
+            Action::ReleaseAdopted => self.adoption.forget(turn.registry),
+            Action::EndSearch => self.search = None,
 
-            Output::Begin(phase, rank) => turn.begin(phase, rank),
-            Output::End(phase, rank) => turn.end(phase, rank),
-            Output::Going => turn.report(Event::Going),
-            Output::Started(pid, begin) => turn.report(Ending::Started(pid, begin)),
-            Output::OutputBegun(ranks) => turn.report(ForStdio::Begun(ranks)),
-            Output::Asked(ranks) => turn.report(ForStdio::Asked(ranks)),
-            Output::Mark(rank, after, text) => turn.report(ForStdio::Mark(rank, after, text)),
-            Output::Ended(rank) => turn.report(Event::Ended(rank)),
-            Output::Retired(rank) => turn.report(Event::Retired(rank)),
-            Output::Job(input) => turn.post(input),
-            Output::ToDaemon(report) => turn.send_to_daemon(report),
-            Output::Log(line) => write(turn, &line),
+            Action::Tell(rank, order) => drop(self.shims.send(rank, &order)),
+            Action::Reconnect(rank, slot) => self.reconnect(turn, (rank, slot)),
+            Action::DropShim(rank) => self.shims.remove(rank),
+
+            Action::Log(line) => write(turn, &line),
         }
     }
 
@@ -442,14 +255,6 @@ impl Ranks {
             self.low = None;
         }
     }
-}
-
-/// Whether the root can have `files` files open for output, besides the descriptors of its own `ranks`.
-///
-/// # Errors
-/// Why not.
-pub(super) fn check_files(ranks: usize, files: usize) -> Result<(), String> {
-    machine::check_files(ranks, files, descriptor_limit())
 }
 
 fn write(turn: &Turn<'_>, line: &Line) {

@@ -177,7 +177,7 @@ fn set_nonblocking(fd: &impl AsFd) -> io::Result<()> {
 }
 
 /// The end of a rank that was reaped. Without a known fate it still has an end.
-pub(super) fn end_of(fate: Option<Fate>) -> RankEnd {
+pub(in crate::manager) fn end_of(fate: Option<Fate>) -> RankEnd {
     match fate {
         Some(Fate::Exited(code)) => RankEnd::Exited(code),
         Some(Fate::Killed { signal, core }) => {

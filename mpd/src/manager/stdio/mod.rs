@@ -20,21 +20,21 @@ use mpd_io::files::logging::plain;
 use mpd_io::files::output::Output as Descriptor;
 use mpd_io::network::watch::watch;
 use mpd_job::manager::Input as JobInput;
-use mpd_placement::rank_map;
+use mpd_ranks::{Input as RanksInput, check_files};
 use mpd_sansio::Time;
 use mpd_stdio::machine::{
     self as machine, Facts, Input, Level, Look, Output, OutputFile, Read, Target, Written,
 };
 use mpd_wire::job::{Failure, Parts, World};
-use mpd_wire::message::{Phase, TreeKind};
+use mpd_wire::message::TreeKind;
 use mpd_wire::{Rank, Stream};
 
 use self::here::{Here, facts_of};
 use self::pipes::Pipes;
 use super::context::{Job, Turn};
-use super::event::{Event, ForLinks, ForRanks};
+use super::event::{Event, ForLinks};
+use super::lent::descriptor_limit;
 use super::links::LinkEnd;
-use super::ranks::check_files;
 use super::tokens::FIRST_OUTPUT;
 
 /// The machine, and the descriptors that it names.
@@ -112,9 +112,13 @@ impl Stdio {
 
     /// Gives the machine an input, and performs what follows.
     pub(super) fn give(&mut self, turn: &mut Turn<'_>, input: Input) {
+        let retired = if let Input::Retired(rank) = input { Some(rank) } else { None };
         let here = Here { job: turn.job, pipes: &self.pipes };
         self.machine.handle(&facts_of(turn), &here, input);
         self.settle(turn);
+        if let Some(rank) = retired {
+            self.pipes.remove(&rank);
+        }
     }
 
     /// Adds the pipes of a started rank.
@@ -133,12 +137,6 @@ impl Stdio {
         self.give(turn, Input::RankEnded(rank, unread));
     }
 
-    /// Removes a spawned rank that has ended completely.
-    pub(super) fn remove(&mut self, turn: &mut Turn<'_>, rank: Rank) {
-        self.give(turn, Input::Retired(rank));
-        self.pipes.remove(&rank);
-    }
-
     /// Notes an event: the rank's standard input is writable.
     pub(super) fn mark_writable(&mut self, rank: Rank) {
         self.machine.mark_writable(rank);
@@ -149,42 +147,20 @@ impl Stdio {
         self.machine.mark_source(rank, stream, has_ended);
     }
 
-    /// Prepares the start of the ranks here. The rank map is printed before any output of ranks.
-    pub(super) fn go(&mut self, turn: &mut Turn<'_>) {
-        let job = turn.job;
-        let is_mapped = job.is_root() && job.spec.placement.print_rank_map;
-        let hosts = job.order.host_slices.iter().map(|host| (&host.member, &host.ranks));
-        let map = is_mapped.then(|| format!("{}\n", rank_map(hosts)));
-        self.give(turn, Input::Going(map));
-    }
-
-    /// Prepares a spawned world. The root opens the files for its output.
-    pub(super) fn prepare_world(&mut self, turn: &mut Turn<'_>, world: &World, parts: &Parts) {
-        if turn.job.is_root()
-            && let Err(problem) = self.open_files_of(turn, world, parts)
-        {
+    /// Opens the files for the output of a spawned world.
+    pub(super) fn open_files_of(&mut self, turn: &mut Turn<'_>, world: &World, parts: &Parts) {
+        if let Err(problem) = self.try_open(turn, world, parts) {
             turn.post(JobInput::WorldFailed(world.first, Failure::Suite { problem }));
         }
     }
 
-    fn open_files_of(
-        &mut self,
-        turn: &Turn<'_>,
-        world: &World,
-        parts: &Parts,
-    ) -> Result<(), String> {
+    fn try_open(&mut self, turn: &Turn<'_>, world: &World, parts: &Parts) -> Result<(), String> {
         let files = machine::files_of_world((&turn.job.spec, &turn.job.order), world, parts);
         // There are at most as many shared files as hosts.
         let own = files.iter().filter(|file| file.is_own).count();
-        check_files(self.pipes.len(), self.machine.files() + own)?;
+        check_files(self.pipes.len(), self.machine.files() + own, descriptor_limit())?;
         let opened = self.open_files(&files, Some(turn.registry));
         opened.map_err(|problem| format!("cannot open output {problem}"))
-    }
-
-    /// Begins to drain the output: no process of the job lives.
-    pub(super) fn start_draining(&mut self, turn: &mut Turn<'_>) {
-        turn.begin(Phase::Drain, None);
-        self.give(turn, Input::Drain);
     }
 
     /// Discards the rest of the output.
@@ -344,9 +320,9 @@ impl Stdio {
                 turn.report(Event::Broken(LinkEnd::Child(child), problem));
             }
 
-            Output::Ended(rank) => turn.report(ForRanks::OutputEnded(rank)),
-            Output::ReadMarks(rank) => turn.report(ForRanks::ReadMarks(rank)),
-            Output::MarkTaken(rank) => turn.report(ForRanks::MarkTaken(rank)),
+            Output::Ended(rank) => turn.report(RanksInput::OutputEnded(rank)),
+            Output::ReadMarks(rank) => turn.report(mpd_manager::Output::ReadMarks(rank)),
+            Output::MarkTaken(rank) => turn.report(RanksInput::MarkTaken(rank)),
 
             Output::OutputClosed => turn.post(JobInput::OutputClosed),
             Output::OutputFailed(problem) => turn.post(JobInput::OutputFailed(problem)),

@@ -11,7 +11,7 @@ pub(super) use self::console::Console;
 use self::console::ConsoleMessage;
 pub(super) use self::daemon::{Daemon, DaemonMessage, HandOver, Passed};
 use super::context::Turn;
-use super::event::{Descriptors, Event, ForStdio};
+use super::event::{Descriptors, Event};
 
 /// The connections to console and daemon.
 #[derive(Debug)]
@@ -42,7 +42,9 @@ impl Upstream {
         for message in received {
             match message {
                 ConsoleMessage::Input(input) => turn.report(Event::Console(input)),
-                ConsoleMessage::Stdin(bytes) => turn.report(ForStdio::Stdin(bytes)),
+                ConsoleMessage::Stdin(bytes) => {
+                    turn.report(mpd_stdio::machine::Input::Stdin(bytes))
+                }
                 ConsoleMessage::Unknown(kind) => turn.report(Event::UnknownOrder(kind)),
             }
         }

@@ -1,4 +1,4 @@
-//! What the machine reads of this host.
+//! What is lent to the node: the lengths of queues, and facts of this host and of its processes.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -6,33 +6,64 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use mpd_ending::Pid;
 use mpd_io::files::logging::plain;
 use mpd_io::host::{cpus, gpus};
-use mpd_io::process::cgroup::{self, Cgroup};
-use mpd_io::process::{locate, oom, priority};
+use mpd_io::process::cgroup;
+use mpd_io::process::identity::{number_of, process_of};
+use mpd_io::process::{locate, oom, priority, signals, tree};
+use mpd_job::manager::LinkEnd;
+use mpd_manager::Facts;
 use mpd_placement::cpu::Cpu;
 use mpd_placement::gpus::Gpus;
 use mpd_ranks::{Host, Unentered, Victims};
+use mpd_wire::Pid;
 use mpd_wire::job::{Argset, Group, Program, Unusable};
+use mpd_wire::message::Class;
 use nix::sys::resource::Resource;
 
+use super::ending::Ending;
+use super::links::Links;
+use super::upstream::Upstream;
 use crate::limits;
-use crate::manager::ending::groups::Groups;
-use crate::manager::links::staging::Staging;
-use mpd_io::process::identity::number_of;
 
-/// This host, with programs that were brought to it.
-pub(super) struct ThisHost<'a> {
-    pub(super) staging: Option<&'a Staging>,
-    /// The job's directory.
-    pub(super) directory: Option<&'a Path>,
-    pub(super) groups: &'a Groups,
-    /// The control group of the job, if there is one.
-    pub(super) group: Option<&'a Cgroup>,
+/// The owners that know it.
+pub(super) struct Lent<'a> {
+    pub(super) upstream: &'a Upstream,
+    pub(super) links: &'a Links,
+    pub(super) ending: &'a Ending,
 }
 
-impl Host for ThisHost<'_> {
+impl Facts for Lent<'_> {
+    fn console_waiting(&self) -> usize {
+        self.upstream.console.waiting()
+    }
+
+    fn daemon_waits(&self) -> bool {
+        self.upstream.daemon.waits()
+    }
+
+    fn queued(&self, to: LinkEnd, class: Class) -> usize {
+        self.links.queued(to, class)
+    }
+
+    fn most_queued(&self, class: Class) -> usize {
+        self.links.most_queued(class)
+    }
+
+    fn awaits(&self, tree_index: usize) -> bool {
+        self.links.awaits(tree_index)
+    }
+
+    fn describe(&self, process: Pid) -> String {
+        tree::describe(process_of(process))
+    }
+
+    fn name_of(&self, signal: i32) -> String {
+        signals::name(signal)
+    }
+}
+
+impl Host for Lent<'_> {
     fn kills(&self) -> Option<u64> {
         oom::kills()
     }
@@ -43,7 +74,7 @@ impl Host for ThisHost<'_> {
     }
 
     fn memory_events(&self) -> Option<String> {
-        let path = self.group?.path().join("memory.events");
+        let path = self.ending.group()?.path().join("memory.events");
         cgroup::read(path.to_str()?).ok()
     }
 
@@ -88,13 +119,14 @@ impl Host for ThisHost<'_> {
     }
 
     fn program(&self, argset: &Argset, brought: Option<usize>) -> Result<Program, Unusable> {
-        let staging = self.staging.zip(brought);
-        let brought = staging.and_then(|(staging, number)| staging.path_of(number, self.directory));
+        let staging = self.links.staging().zip(brought);
+        let directory = self.ending.directory();
+        let brought = staging.and_then(|(staging, number)| staging.path_of(number, directory));
         brought.map_or_else(|| locate::program(argset), locate::at)
     }
 
     fn variables_of_group(&self, group: Group) -> Vec<String> {
-        self.groups.variables(group)
+        self.ending.groups().variables(group)
     }
 
     fn host_name(&self) -> String {
