@@ -22,7 +22,7 @@ pub enum Input<'a> {
     Connected(Rank, Client),
     /// PMIx connections have arrived.
     Accepted(Accepted),
-    /// A connection that [`Output::Probe`](crate::Output::Probe) named was read once.
+    /// A connection that [`Action::Probe`](crate::Action::Probe) named was read once.
     Probed(usize),
     /// There is no port for PMIx clients, for this reason.
     NoPort(String),

@@ -45,6 +45,6 @@ pub use client::{Client, ConnectionId};
 pub use clients::Clients;
 pub use input::{Accepted, FromClient, FromJob, Input};
 pub use job::{HostFacts, Job};
-pub use output::{Level, LinkOutput, Output};
+pub use output::{Action, Level, LinkOutput, Output};
 pub use pmix::{Room, variables_of};
 pub use worlds::{Spawner, World, Worlds};

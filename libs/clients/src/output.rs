@@ -1,4 +1,4 @@
-//! What the owner of the machine has to do.
+//! What the machine wants: actions of the owner, and steps of others.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use mpd_wire::message::{Down, ManagerReport, TreeKind, Up};
 use crate::caller::{Caller, ClientSpawn};
 use crate::client::ConnectionId;
 
-/// An action of the owner. The section comments name its subject.
+/// What the machine wants, or reports. Only an [`Action`] is a system call.
 #[derive(Debug)]
 pub enum Output {
     // The job.
@@ -37,6 +37,12 @@ pub enum Output {
     /// A fence has ended, for the timeline.
     FenceEnds,
 
+    Act(Action),
+}
+
+/// An action of the owner. The section comments name its subject.
+#[derive(Debug)]
+pub enum Action {
     // Connections.
     /// Read this PMIx connection again. It was not read for a while, since its client had too many requests.
     Resume(usize),
@@ -46,7 +52,7 @@ pub enum Output {
     Probe(usize),
     /// Close this connection. What it could not write yet is dropped.
     Close(ConnectionId),
-    /// Accept no PMIx connections until [`Output::Listen`].
+    /// Accept no PMIx connections until [`Action::Listen`].
     Rest,
     /// Accept PMIx connections again.
     Listen,

@@ -10,7 +10,7 @@ use crate::client::{Client, ConnectionId};
 use crate::input::{FromJob, Input};
 use crate::job::Job;
 use crate::names::Names;
-use crate::output::{LinkOutput, Output};
+use crate::output::{Action, LinkOutput, Output};
 use crate::pmi::{News, Pmi};
 use crate::pmix::{Collective, Pmix};
 use crate::turn::Turn;
@@ -100,7 +100,7 @@ impl Router {
             }
             FromJob::Read => {
                 self.is_paused = false;
-                turn.report(Output::ResumeAll);
+                turn.report(Output::Act(Action::ResumeAll));
             }
             FromJob::ReleaseFence(first) => self.release_fence(turn, first),
             FromJob::ReleaseGroup(first, group) if group.name.is_empty() => {
@@ -164,7 +164,7 @@ impl Router {
         if self.pmi.connect(turn.job, rank, client) {
             self.pmix.rank_started(turn, rank, client);
         } else {
-            turn.report(Output::Close(ConnectionId::Pmi(rank)));
+            turn.report(Output::Act(Action::Close(ConnectionId::Pmi(rank))));
         }
     }
 

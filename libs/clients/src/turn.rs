@@ -7,7 +7,7 @@ use mpd_sansio::Time;
 use mpd_wire::message::ManagerReport;
 
 use crate::job::Job;
-use crate::output::{Level, Output};
+use crate::output::{Action, Level, Output};
 
 /// The context of one call.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl<'a> Turn<'a> {
 
     /// Adds a line of the log.
     pub(crate) fn log(&mut self, level: Level, text: String) {
-        self.report(Output::Log(level, text));
+        self.report(Output::Act(Action::Log(level, text)));
     }
 
     /// Adds a warning of the log.

@@ -1,6 +1,6 @@
 //! What the owners of a manager report to the node.
 
-use mpd_clients::FromJob;
+use mpd_clients::{Caller, ClientSpawn, FromJob};
 use mpd_job::manager::{Input, LinkEnd};
 use mpd_placement::binding::Bindings;
 use mpd_sansio::Time;
@@ -50,8 +50,8 @@ pub enum Event {
     TraceEnds,
 
     // Of the ranks here.
-    /// An output of the machine of the clients that does not concern their connections.
-    Clients(mpd_clients::Output),
+    /// A rank here requests further processes.
+    Spawn(Caller, ClientSpawn),
     /// The CPUs to which the ranks of a world here will be bound.
     Bound(Rank, Bindings),
     /// The ranks of this host are about to be started.
@@ -118,12 +118,12 @@ impl From<ManagerReport> for Work {
 
 impl From<mpd_clients::Input<'static>> for Work {
     fn from(it: mpd_clients::Input<'static>) -> Self {
-        Self::Perform(Output::Clients(it))
+        Self::Clients(it)
     }
 }
 
 impl From<FromJob> for Work {
     fn from(it: FromJob) -> Self {
-        Self::Perform(Output::Clients(mpd_clients::Input::Job(it)))
+        Self::Clients(mpd_clients::Input::Job(it))
     }
 }

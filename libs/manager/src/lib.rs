@@ -1,14 +1,15 @@
 //! The node of a manager: one job on one host, as far as no descriptor is concerned.
 //!
-//! **Purpose.** A [`Node`] has the machines of the job ([`mpd_job::manager`]), of its processes here ([`mpd_ranks`]) and of their
-//! end ([`mpd_ending`]), and the part that reports to console and daemon.
-//! It routes what the owners of descriptors report ([`Event`]): to the machine, to the reports, and to other owners
+//! **Purpose.** A [`Node`] has four machines and the reports to console and daemon. The machines are those of the job
+//! ([`mpd_job::manager`]), of the clients ([`mpd_clients`]), of the processes here ([`mpd_ranks`]) and of their end ([`mpd_ending`]).
+//! It routes what the owners of descriptors report ([`Event`]): to the machines, to the reports, and to other owners
 //! ([`Output`]). An output is complete: its owner performs it without a further decision about other owners.
 //!
 //! **Users.** The manager (`mpd/src/manager/`), which has the owners, and the simulator of the whole suite.
 //!
 //! **Must not know.** Descriptors, files, processes, clocks. The lengths of queues are lent to each call ([`Facts`]).
-//! Two machines of the manager have owners of their own: `mpd-clients` and `mpd-stdio`. The node gives them their inputs.
+//! The machine of output, `mpd-stdio`, has an owner of its own, since it is interleaved with reads and writes. The node gives it
+//! its inputs.
 //!
 //! # The order
 //!
@@ -21,7 +22,7 @@
 //! |---|---|
 //! | `node` | the node, its queues, its order |
 //! | `event`, `output`, `news` | what owners report, what they perform, what job links report |
-//! | `facts`, `turn` | the lengths of queues; the context of a call |
+//! | `facts`, `lending`, `turn` | what is lent to the node, and by the node; the context of a call |
 //! | `routes` | the ways of events, of the machine's outputs, of orders, of messages of the job tree |
 //! | `upstream` | reports to console and daemon: start, ends, processes, timeline |
 //! | `spawning` | orders of spawns and growth |
@@ -32,6 +33,7 @@ mod facts;
 #[cfg(test)]
 #[path = "../../clients/tests/clients/fixture.rs"]
 mod fixture;
+mod lending;
 mod news;
 mod node;
 mod output;
@@ -44,6 +46,7 @@ mod upstream;
 
 pub use event::{Event, Mark};
 pub use facts::Facts;
+pub use lending::Lending;
 pub use news::News;
 pub use node::Node;
 pub use output::{ForLinks, Level, Output, Work};

@@ -1,9 +1,8 @@
 //! The node: the machines of the job, of its processes and of its end, the reports, and what is still to be routed.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
-use mpd_clients::{Job, Room};
+use mpd_clients::{Clients, Job, Room};
 use mpd_ending::{self as ending, Ending};
 use mpd_job::manager::{LinkEnd, Manager};
 use mpd_ranks::{self as ranks, Context, Ranks};
@@ -11,8 +10,8 @@ use mpd_sansio::{Pump, Time};
 use mpd_wire::Rank;
 use mpd_wire::message::{Class, JobNews};
 
-use crate::event::Event;
 use crate::facts::Facts;
+use crate::lending::Lending;
 use crate::output::{Output, Work};
 use crate::turn::{Moment, Queue, Turn};
 use crate::upstream::{Beginning, Upstream};
@@ -28,6 +27,7 @@ const MAX_EVENTS: usize = 16 * 1024 * 1024;
 pub struct Node {
     pub(crate) job: Job,
     pub(crate) machine: Pump<Manager>,
+    clients: Clients,
     ranks: Ranks,
     ending: Ending,
     pub(crate) upstream: Upstream,
@@ -47,7 +47,17 @@ impl Node {
         let upstream = Upstream::new(now, &job, beginning);
         let own = job.worlds.of(Rank(0)).map(|world| world.kvsname.clone());
         own.into_iter().for_each(|space| ending.handle(now, ending::Input::World(space)));
-        Self { job, machine, ranks, ending, upstream, queue: Queue::default(), unlinked: false }
+        let clients = Clients::new(&job);
+        Self {
+            job,
+            machine,
+            clients,
+            ranks,
+            ending,
+            upstream,
+            queue: Queue::default(),
+            unlinked: false,
+        }
     }
 
     /// The job, as this manager knows it.
@@ -55,9 +65,9 @@ impl Node {
         &self.job
     }
 
-    /// The job and the list of events, for the turn of an owner. Events are added behind the others.
-    pub const fn lend(&mut self) -> (&Job, &mut VecDeque<Event>) {
-        (&self.job, &mut self.queue.events)
+    /// What an owner gets lent in its turn.
+    pub const fn lend(&mut self) -> Lending<'_> {
+        Lending { job: &self.job, clients: &mut self.clients, events: &mut self.queue.events }
     }
 
     /// The next output to perform; `None` if nothing is left. What the machines of processes want goes first, then events, then
@@ -72,6 +82,7 @@ impl Node {
                 match work {
                     Work::Ranks(input) => self.give_ranks(now, facts, input),
                     Work::Ending(input) => self.ending.handle(now, input),
+                    Work::Clients(input) => self.lend().give_clients(now, input),
                     Work::Signal(rank, signal) => {
                         if let Some(way) = self.ranks.way_to(rank, signal) {
                             return Some(Output::Send(rank, way, signal));
@@ -104,6 +115,10 @@ impl Node {
         &mut self.ranks
     }
 
+    pub const fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
     pub const fn ending(&self) -> &Ending {
         &self.ending
     }
@@ -123,6 +138,9 @@ impl Node {
     /// one an input, so that one is the first.
     pub fn next_of_machines(&mut self, now: Time, facts: &dyn Facts) -> Option<Output> {
         loop {
+            if let Some(action) = self.lend().next_of_clients(now) {
+                return Some(Output::Clients(action));
+            }
             let output = match self.ranks.poll_output() {
                 Some(output) => self.route_ranks(now, output),
                 None => {
@@ -158,6 +176,13 @@ impl Node {
         }
     }
 
+    /// Lets the machine of the clients act on its deadlines. Call as [`Node::handle_timeout`].
+    pub fn expire_clients(&mut self, now: Time) {
+        if self.clients.poll_timeout().is_some_and(|at| at <= now) {
+            self.clients.handle_timeout(now, &self.job);
+        }
+    }
+
     /// Lets the machine of the end act on its deadlines. Call as [`Node::handle_timeout`].
     pub fn expire_ending(&mut self, now: Time) {
         if self.ending.poll_timeout().is_some_and(|at| at <= now) {
@@ -178,12 +203,13 @@ impl Node {
         self.machine.end_turn(now);
     }
 
-    /// When [`Node::handle_timeout`], [`Node::expire_ranks`] or [`Node::expire_ending`] is due.
+    /// When [`Node::handle_timeout`] or one of the others is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadlines = [
             self.machine.machine().poll_timeout(),
             self.ranks.poll_timeout(),
             self.ending.poll_timeout(),
+            self.clients.poll_timeout(),
             self.upstream.poll_timeout(),
         ];
         deadlines.into_iter().flatten().min()

@@ -35,7 +35,7 @@ pub enum Output {
     OpenFiles(World, Parts),
     /// Discard the rest of the output.
     DiscardOutput,
-    Clients(clients::Input<'static>),
+    Clients(clients::Action),
     /// Listen for PMIx clients. Report [`Event::Listening`](crate::Event::Listening).
     Listen,
     // Of the processes of the ranks.
@@ -66,6 +66,7 @@ pub enum Work {
     // Inputs of machines.
     Ranks(ranks::Input),
     Ending(ending::Input),
+    Clients(clients::Input<'static>),
     /// A signal for the process of one rank.
     Signal(Rank, i32),
 }

@@ -155,7 +155,7 @@ impl Means {
             links: Links::new(self.branches),
             ranks: Ranks::new(self.cgroup, self.readiness, adopted)?,
             stdio,
-            pmi: Pmi::new(&job, self.listener),
+            pmi: Pmi::new(self.listener),
             ending,
             common: Common {
                 node: Node::new(self.clock.now(), job, machines, beginning),

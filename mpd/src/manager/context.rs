@@ -8,7 +8,7 @@ use mio::{Poll, Registry};
 pub(super) use mpd_clients::Job;
 use mpd_io::clock::Clock;
 use mpd_job::manager::Input;
-use mpd_manager::{Node, Output};
+use mpd_manager::{Lending, Node, Output};
 use mpd_sansio::Time;
 use mpd_wire::Rank;
 use mpd_wire::message::{ManagerReport, Phase};
@@ -30,13 +30,13 @@ pub(super) struct Common {
 impl Common {
     /// The context for the turn of one owner.
     pub(super) fn turn(&mut self) -> Turn<'_> {
-        let (job, events) = self.node.lend();
+        let lending = self.node.lend();
         Turn {
             registry: self.poll.registry(),
             null: self.null.as_fd(),
-            job,
+            job: lending.job,
             clock: &self.clock,
-            events,
+            lending,
             handed_over: &mut self.handed_over,
         }
     }
@@ -49,8 +49,8 @@ pub(super) struct Turn<'a> {
     /// `/dev/null`, for reading.
     pub(super) null: BorrowedFd<'a>,
     pub(super) job: &'a Job,
-    clock: &'a Clock,
-    events: &'a mut VecDeque<Event>,
+    pub(super) clock: &'a Clock,
+    pub(super) lending: Lending<'a>,
     handed_over: &'a mut VecDeque<Descriptors>,
 }
 
@@ -61,7 +61,7 @@ impl Turn<'_> {
 
     /// Reports an event. The node routes it after the owner's turn, in the order of reports.
     pub(super) fn report(&mut self, event: impl Into<Event>) {
-        self.events.push_back(event.into());
+        self.lending.report(event);
     }
 
     /// Hands descriptors over to their owner, in the order of reports.

@@ -41,7 +41,10 @@ impl Process {
                 self.read_shim(rank);
                 self.common.turn().report(Stdio::MarksRead(rank));
             }
-            Output::Clients(input) => self.pmi.give(turn, input),
+            Output::Clients(action) => {
+                self.pmi.perform(turn, action);
+                self.pmi.settle(turn);
+            }
             Output::Listen => {
                 let port = self.pmi.go(turn);
                 turn.report(Event::Listening(port));

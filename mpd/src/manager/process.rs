@@ -36,7 +36,7 @@ impl Process {
             CONSOLE => self.upstream.console.ready = true,
             SIGNALS => self.signalled = true,
             ADOPTED => self.ranks.mark_adopted(),
-            _ if self.pmi.mark_pmix(token, event.is_readable(), has_ended) => {}
+            _ if self.pmi.mark_pmix(&mut self.common.turn(), token, event) => {}
             _ if self.links.mark_ready(token, has_ended || event.is_error()) => {}
             _ => {
                 let slot = RankDescriptor::of(token);
@@ -57,7 +57,7 @@ impl Process {
             RankDescriptor::Shim => self.ranks.mark_shim(rank),
             RankDescriptor::Stdin => self.stdio.mark_writable(rank),
             RankDescriptor::Output(stream) => self.stdio.mark_source(rank, stream, has_ended),
-            RankDescriptor::Pmi => self.pmi.mark(rank, event.is_readable(), has_ended),
+            RankDescriptor::Pmi => self.pmi.mark(&mut self.common.turn(), rank, event),
         }
     }
 

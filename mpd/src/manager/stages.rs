@@ -82,7 +82,7 @@ const STAGES: [fn(&mut Process); 26] = [
     |p| p.with_node(Node::handle_timeout),
     |p| p.common.node.expire_ending(p.common.clock.now()),
     |p| p.with_node(Node::expire_ranks),
-    |p| p.pmi.expire(&mut p.common.turn()),
+    |p| p.common.node.expire_clients(p.common.clock.now()),
     |p| p.stdio.expire(&mut p.common.turn()),
     |p| p.stdio.serve_flows(&mut p.common.turn()),
     flush_machine,
@@ -99,7 +99,7 @@ fn wait(process: &Process) -> Option<Duration> {
     let busy = process.common.node.is_to_start()
         || process.ranks.has_work()
         || process.stdio.has_work()
-        || process.pmi.has_work()
+        || process.pmi.has_work(process.common.node.clients())
         || process.upstream.has_work()
         || process.links.has_work();
     if busy {
@@ -107,7 +107,6 @@ fn wait(process: &Process) -> Option<Duration> {
     }
     let deadlines = [
         process.common.node.poll_timeout(),
-        process.pmi.next_deadline(),
         process.stdio.next_deadline(),
         process.links.next_deadline(),
     ];
@@ -139,7 +138,7 @@ fn flush_machine(process: &mut Process) {
         let now = process.common.clock.now();
         process.common.node.end_turn(now);
         process.settle();
-        if !process.pmi.has_answers() {
+        if !process.common.node.clients().has_answers() {
             break;
         }
         process.pmi.flush(&mut process.common.turn());

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mpd_clients::{
-    Accepted, Clients, ConnectionId, FromClient, Input as ClientsInput, Job,
-    Output as ClientsOutput,
-};
+use mpd_clients::{Accepted, ConnectionId, FromClient, Input as ClientsInput, Job};
 use mpd_ending::{
     Action, Beginning as EndingBeginning, Completeness, Ending, Input as EndingInput, Pid, Question,
 };
@@ -33,7 +30,6 @@ const SIGKILL: u8 = 9;
 #[derive(Debug)]
 pub(super) struct Machines {
     pub(super) node: Node,
-    clients: Clients,
     helper: Option<i32>,
     /// The processes of ranks.
     ranks: BTreeMap<Rank, i32>,
@@ -70,7 +66,6 @@ impl Machines {
             sign: Sign::new(turn.now),
             has_daemon: turn.common.is_registered,
         };
-        let clients = Clients::new(&job);
         let machine = Pump::new(Manager::new(&config));
         let ranks = Ranks::new(mpd_ranks::Beginning {
             adopts: false,
@@ -80,7 +75,6 @@ impl Machines {
         });
         let mut machines = Self {
             node: Node::new(turn.now, job, (machine, ranks, ending), beginning),
-            clients,
             helper: None,
             ranks: BTreeMap::new(),
             speaks_pmix: BTreeMap::new(),
@@ -91,13 +85,13 @@ impl Machines {
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        [self.clients.poll_timeout(), self.node.poll_timeout()].into_iter().flatten().min()
+        self.node.poll_timeout()
     }
 
     // ----- what arrives -----
 
     pub(super) fn report(&mut self, event: impl Into<Event>) {
-        self.node.lend().1.push_back(event.into());
+        self.node.lend().report(event);
     }
 
     fn post(&mut self, input: Input) {
@@ -126,7 +120,6 @@ impl Machines {
     /// The rest of a turn: deadlines, reports, answers.
     pub(super) fn end_turn(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now;
-        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         self.settle(turn);
         self.start_some(turn);
         self.node.handle_timeout(now, &Lent(&turn.common.links));
@@ -135,15 +128,12 @@ impl Machines {
         self.settle(turn);
         self.node.expire_ranks(now, &Lent(&turn.common.links));
         self.settle(turn);
-        if is_due(self.clients.poll_timeout()) {
-            self.clients.handle_timeout(now, self.node.job());
-            self.perform_of_clients();
-            self.settle(turn);
-        }
+        self.node.expire_clients(now);
+        self.settle(turn);
         loop {
             self.node.end_turn(now);
             self.settle(turn);
-            if !self.clients.has_answers() {
+            if !self.node.clients().has_answers() {
                 break;
             }
             self.write_answers(turn);
@@ -177,7 +167,6 @@ impl Machines {
             }
             Output::AskRanks(question) => self.answer_ranks(turn, question),
             Output::Stdio(Stdio::Drain) => self.post(Input::Drained),
-            Output::Clients(input) => self.give_clients(turn.now, input),
             Output::Listen => self.report(Event::Listening(Some(1))),
             Output::Ending(action) => self.perform_of_ending(turn, action),
             Output::AskEnding(question) => self.answer(turn, question),
@@ -189,6 +178,7 @@ impl Machines {
             | Output::OpenFiles(..)
             | Output::DiscardOutput
             | Output::Ranks(_)
+            | Output::Clients(_)
             | Output::Send(..)
             | Output::ReadMarks(_)
             | Output::PassOn
@@ -232,22 +222,9 @@ impl Machines {
 
     // ----- the clients -----
 
-    fn give_clients(&mut self, now: Time, input: ClientsInput<'_>) {
-        self.clients.handle(now, self.node.job(), input);
-        self.perform_of_clients();
-    }
-
-    fn perform_of_clients(&mut self) {
-        while let Some(output) = self.clients.poll_output() {
-            match output {
-                ClientsOutput::FenceBegins
-                | ClientsOutput::FenceEnds
-                | ClientsOutput::MakeDirectory(_)
-                | ClientsOutput::Close(_)
-                | ClientsOutput::Log(..) => {}
-                output => self.report(Event::Clients(output)),
-            }
-        }
+    fn give_clients(&mut self, turn: &mut Turn<'_>, input: ClientsInput<'_>) {
+        self.node.lend().give_clients(turn.now, input);
+        self.settle_machines(turn);
     }
 
     /// Reads what a rank has written.
@@ -258,9 +235,9 @@ impl Machines {
         let id = self.id_of(rank);
         if let (ConnectionId::Pmix(number), true) = (id, bytes.starts_with(&[0xff; 8])) {
             let accepted = Accepted { own: vec![number], ..Accepted::default() };
-            self.give_clients(turn.now, ClientsInput::Accepted(accepted));
+            self.give_clients(turn, ClientsInput::Accepted(accepted));
         }
-        self.give_clients(turn.now, ClientsInput::Client(id, FromClient::Received(&bytes)));
+        self.give_clients(turn, ClientsInput::Client(id, FromClient::Received(&bytes)));
         // The owner writes at once, because the kernel wakes a client of PMI when its request is read.
         if !is_pmix {
             self.write(turn, id);
@@ -275,8 +252,8 @@ impl Machines {
     }
 
     fn write_answers(&mut self, turn: &mut Turn<'_>) {
-        while let Some(id) = self.clients.next_answering() {
-            self.give_clients(turn.now, ClientsInput::Client(id, FromClient::Writing));
+        while let Some(id) = self.node.lend().clients.next_answering() {
+            self.give_clients(turn, ClientsInput::Client(id, FromClient::Writing));
             self.write(turn, id);
         }
     }
@@ -286,12 +263,13 @@ impl Machines {
             ConnectionId::Pmi(rank) => rank,
             ConnectionId::Pmix(number) => Rank(u32::try_from(number).expect("a rank")),
         };
-        let bytes = self.clients.output(id).to_vec();
-        self.clients.consume(id, bytes.len());
+        let clients = self.node.lend().clients;
+        let bytes = clients.output(id).to_vec();
+        clients.consume(id, bytes.len());
         if let Some(&pid) = self.ranks.get(&rank).filter(|_| !bytes.is_empty()) {
             turn.effects.push(Effect::Heard(pid, bytes));
         }
-        self.give_clients(turn.now, ClientsInput::Client(id, FromClient::Written));
+        self.give_clients(turn, ClientsInput::Client(id, FromClient::Written));
     }
 
     // ----- processes -----
@@ -418,7 +396,7 @@ impl Machines {
                 // The last requests count: the rank may have finalized just before its end.
                 self.read(turn, rank);
                 let closed = ClientsInput::Client(self.id_of(rank), FromClient::Closed);
-                self.give_clients(turn.now, closed);
+                self.give_clients(turn, closed);
                 let is_kill = self.node.ending().is_kill();
                 self.give_ranks(turn, RanksInput::Reaped(Pid(pid), end, is_kill));
                 self.report(RanksInput::OutputEnded(rank));

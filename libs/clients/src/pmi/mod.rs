@@ -29,7 +29,7 @@ use crate::caller::{Caller, SpawnResult};
 use crate::client::{Client, ConnectionId};
 use crate::input::FromClient;
 use crate::job::Job;
-use crate::output::Output;
+use crate::output::{Action, Output};
 use crate::turn::Turn;
 
 /// How long a client that closed its connection early may take to end.
@@ -143,7 +143,7 @@ impl Pmi {
     /// Forgets a spawned rank that has ended completely.
     pub(crate) fn remove(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         if self.connections.remove(&rank).is_some() {
-            turn.report(Output::Close(ConnectionId::Pmi(rank)));
+            turn.report(Output::Act(Action::Close(ConnectionId::Pmi(rank))));
         }
         self.misbehaved.remove(&rank);
     }
@@ -157,7 +157,7 @@ impl Pmi {
                 *connection = Connection::new(Client::Debugged, facts(world, rank));
                 self.misbehaved.remove(&rank);
                 self.lost.stop(rank);
-                turn.report(Output::Close(ConnectionId::Pmi(rank)));
+                turn.report(Output::Act(Action::Close(ConnectionId::Pmi(rank))));
             }
         }
     }

@@ -11,7 +11,7 @@ use super::client_connection::ClientConnection;
 use super::{Pmix, Timer, describe};
 use crate::client::Client;
 use crate::input::Accepted;
-use crate::output::{Level, Output};
+use crate::output::{Action, Level, Output};
 use crate::turn::Turn;
 
 /// How long a connection may take to introduce itself.
@@ -40,7 +40,7 @@ impl Pmix {
         }
         // Those of other users wait, so that their number does not matter. An own one may wait among them.
         if accepted.met_foreign && (accepted.was_slow || !self.running.is_any_expected()) {
-            turn.report(Output::Rest);
+            turn.report(Output::Act(Action::Rest));
             self.timers.set(Timer::Rest, again);
         }
         for &number in &accepted.own {
@@ -64,7 +64,7 @@ impl Pmix {
     pub(super) fn end_rest(&mut self, turn: &mut Turn<'_>) {
         if self.timers.is_set(Timer::Rest) {
             self.timers.stop(Timer::Rest);
-            turn.report(Output::Listen);
+            turn.report(Output::Act(Action::Listen));
         }
     }
 
@@ -123,7 +123,7 @@ impl Pmix {
         match old.filter(|old| *old != number) {
             Some(old) => {
                 self.clients.introduced.push((old, number, introduction));
-                turn.report(Output::Probe(old));
+                turn.report(Output::Act(Action::Probe(old)));
             }
             None => self.decide(turn, number, &introduction),
         }
@@ -177,7 +177,7 @@ impl Pmix {
         self.timers.stop(Timer::Lost(rank));
         if let Some(world) = turn.job.worlds.of(rank) {
             let directory = describe::directory(turn.job, world.numbers.number);
-            turn.report(Output::MakeDirectory(directory));
+            turn.report(Output::Act(Action::MakeDirectory(directory)));
         }
         // Only ranks of the first world count.
         if turn.job.is_first(rank) {

@@ -79,7 +79,7 @@ use self::world_info::OtherWorlds;
 use crate::client::{Client, ConnectionId};
 use crate::input::FromClient;
 use crate::job::Job;
-use crate::output::{Level, Output};
+use crate::output::{Action, Level, Output};
 use crate::turn::Turn;
 
 /// How long a client that closed its connection early may take to end, or to connect again.
@@ -141,7 +141,7 @@ impl Pmix {
         while let Some(timer) = self.timers.pop_expired(turn.now()) {
             match timer {
                 Timer::Accept => self.close_unidentified(turn),
-                Timer::Rest => turn.report(Output::Listen),
+                Timer::Rest => turn.report(Output::Act(Action::Listen)),
                 Timer::Out => self.send_waiting(turn),
                 Timer::Introduce(number) => self.close(turn, number),
                 Timer::Lost(rank) => {
@@ -280,7 +280,7 @@ impl Pmix {
     fn written(&mut self, turn: &mut Turn<'_>, number: usize) {
         let Some(connection) = self.clients.connections.get_mut(&number) else { return };
         if connection.may_continue() {
-            turn.report(Output::Resume(number));
+            turn.report(Output::Act(Action::Resume(number)));
         }
         if connection.session.is_to_be_closed() {
             return self.close(turn, number);
@@ -313,7 +313,7 @@ impl Pmix {
     /// Forgets a connection and its requests.
     fn close(&mut self, turn: &mut Turn<'_>, number: usize) {
         let Some(connection) = self.clients.connections.remove(&number) else { return };
-        turn.report(Output::Close(ConnectionId::Pmix(number)));
+        turn.report(Output::Act(Action::Close(ConnectionId::Pmix(number))));
         self.timers.stop(Timer::Introduce(number));
         self.withdraw(|waiter| waiter.0 == number);
         for ticket in connection.session.open() {

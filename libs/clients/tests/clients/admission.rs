@@ -6,10 +6,11 @@ use mpd_sansio::Time;
 use mpd_wire::Rank;
 
 use crate::fixture;
+use crate::net::text_of;
 use mpd_clients::Clients;
 use mpd_clients::Job;
-use mpd_clients::Output;
 use mpd_clients::{Accepted, Input};
+use mpd_clients::{Action, Output};
 use mpd_clients::{Client, ConnectionId};
 
 /// A machine with one running rank, which may connect.
@@ -30,7 +31,7 @@ fn outputs(clients: &mut Clients, job: &Job, ms: u64, input: Input<'_>) -> Vec<S
 }
 
 fn rest(clients: &mut Clients) -> Vec<String> {
-    std::iter::from_fn(|| clients.poll_output()).map(|output| format!("{output:?}")).collect()
+    std::iter::from_fn(|| clients.poll_output()).map(|output| text_of(&output)).collect()
 }
 
 fn at(ms: u64) -> Time {
@@ -105,5 +106,8 @@ fn a_connection_of_no_rank_is_closed() {
     let (mut clients, job) = machine();
     clients.handle(at(0), &job, Input::Connected(Rank(9), Client::Program));
     let output = clients.poll_output();
-    assert!(matches!(output, Some(Output::Close(ConnectionId::Pmi(Rank(9))))), "{output:?}");
+    assert!(
+        matches!(output, Some(Output::Act(Action::Close(ConnectionId::Pmi(Rank(9)))))),
+        "{output:?}"
+    );
 }

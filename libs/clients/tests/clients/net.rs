@@ -19,9 +19,9 @@ use crate::fixture;
 use mpd_clients::Job;
 use mpd_clients::Room;
 use mpd_clients::{Accepted, FromClient, FromJob, Input};
+use mpd_clients::{Action, LinkOutput, Output};
 use mpd_clients::{Caller, Clients};
 use mpd_clients::{Client, ConnectionId};
-use mpd_clients::{LinkOutput, Output};
 
 /// The library of the clients.
 #[derive(Clone, Copy)]
@@ -258,7 +258,7 @@ impl Net {
                 Output::Links(LinkOutput::Bytes(_, kind, bytes)) => {
                     self.log.push(format!("~ {at} {kind:?} {}", bytes.escape_ascii()));
                 }
-                output => self.log.push(format!("= {at} {output:?}")),
+                output => self.log.push(format!("= {at} {}", text_of(output))),
             }
             match output {
                 Output::Links(LinkOutput::Bytes(_, kind, bytes)) => {
@@ -272,7 +272,8 @@ impl Net {
                         },
                     );
                 }
-                Output::Links(_) | Output::FenceBegins | Output::FenceEnds | Output::Log(..) => {}
+                Output::Links(_) | Output::FenceBegins | Output::FenceEnds => {}
+                Output::Act(Action::Log(..)) => {}
                 Output::Job(JobInput::EnteredFence(rank)) => drop(self.entered.insert(rank)),
                 Output::Job(JobInput::EnteredGroup(rank, group)) => {
                     self.groups.entry(group).or_default().insert(rank);
@@ -285,7 +286,7 @@ impl Net {
                     if let Output::Spawn(caller, _) = &output {
                         self.spawner = Some(*caller);
                     }
-                    self.hosts[at].outputs.push(format!("{output:?}"));
+                    self.hosts[at].outputs.push(text_of(&output));
                 }
             }
         }
@@ -345,4 +346,12 @@ impl Net {
 
 pub(super) fn rank(at: usize) -> Rank {
     Rank(u32::try_from(at).unwrap())
+}
+
+/// An output, as transcripts show it.
+pub(super) fn text_of(output: &Output) -> String {
+    match output {
+        Output::Act(action) => format!("{action:?}"),
+        report => format!("{report:?}"),
+    }
 }

@@ -8,6 +8,7 @@ use mpd_wire::message::{Down, NameAnswer, Up};
 use mpd_wire::{Rank, RankSet};
 use pmi_proto::pairs::Pieces;
 
+use crate::net::text_of;
 use crate::{compare, fixture, path_of};
 use mpd_clients::Clients;
 use mpd_clients::Job;
@@ -125,7 +126,7 @@ impl Transcript {
     /// Outputs first, and then the bytes for clients.
     fn take_outputs(&mut self) {
         while let Some(output) = self.clients.poll_output() {
-            self.lines.push(format!("= {output:?}"));
+            self.lines.push(format!("= {}", text_of(&output)));
         }
         while let Some(id) = self.clients.next_answering() {
             self.give(Input::Client(id, FromClient::Writing));

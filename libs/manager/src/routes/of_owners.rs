@@ -9,6 +9,7 @@ use mpd_stdio::machine::Input as Stdio;
 use crate::event::Event;
 use crate::node::Node;
 use crate::output::{ForLinks, Output};
+use crate::spawning;
 use crate::turn::Moment;
 
 impl Node {
@@ -37,7 +38,9 @@ impl Node {
             }
             Event::TraceEnds => self.report_to(at, |upstream, turn| upstream.end_trace(turn)),
 
-            Event::Clients(output) => self.take_of_clients(output),
+            Event::Spawn(caller, spawn) => {
+                spawning::ask(&self.job, &mut self.queue, caller, &spawn);
+            }
             Event::Bound(first, bindings) => self.job.worlds.bind(first, bindings),
             Event::Going => self.go(at),
             Event::Listening(port) => self.job.pmix_port = port,

@@ -18,18 +18,16 @@ use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
+use mio::event::Event as Ready;
 use mpd_clients::{
-    Accepted, Client, Clients, ConnectionId, FromClient, Input, Job, Level, Output, Room,
+    Accepted, Action, Client, Clients, ConnectionId, FromClient, Input, Level, Room,
 };
-use mpd_sansio::Time;
 use mpd_wire::Rank;
-use mpd_wire::message::Phase;
 
 use self::listener::{Arrived, Listener};
 use self::stream::{PmiStream, PmixStream};
 use self::transfer::{ReadProgress, flush, read};
 use super::context::Turn;
-use super::event::Event;
 use super::pmi_socket::PmiSocket;
 use super::tokens::{FIRST_PMIX, PMIX};
 
@@ -43,7 +41,6 @@ const MAX_READS: usize = 64;
 /// The connections of clients, and the machine that decides about them.
 #[derive(Debug)]
 pub(super) struct Pmi {
-    clients: Clients,
     streams: BTreeMap<Rank, PmiStream>,
     /// By token, as counted from the first.
     pmix_streams: BTreeMap<usize, PmixStream>,
@@ -65,9 +62,8 @@ pub(super) struct Pmi {
 
 impl Pmi {
     /// `listener` is for PMIx clients, if there is one already.
-    pub(super) fn new(job: &Job, listener: Option<TcpListener>) -> Self {
+    pub(super) fn new(listener: Option<TcpListener>) -> Self {
         Self {
-            clients: Clients::new(job),
             streams: BTreeMap::new(),
             pmix_streams: BTreeMap::new(),
             next: 0,
@@ -81,43 +77,26 @@ impl Pmi {
         }
     }
 
-    pub(super) fn has_work(&self) -> bool {
+    pub(super) fn has_work(&self, clients: &Clients) -> bool {
+        let has_arrivals = self.listener.as_ref().is_some_and(|it| it.is_ready);
         !self.talking.is_empty()
-            || (!self.clients.is_paused() && (!self.pmix_talking.is_empty() || self.has_arrivals()))
-    }
-
-    fn has_arrivals(&self) -> bool {
-        self.listener.as_ref().is_some_and(|it| it.is_ready) && self.clients.may_accept()
-    }
-
-    pub(super) fn has_answers(&self) -> bool {
-        self.clients.has_answers()
-    }
-
-    pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.clients.poll_timeout()
-    }
-
-    pub(super) fn expire(&mut self, turn: &mut Turn<'_>) {
-        if self.clients.poll_timeout().is_some_and(|at| at <= turn.now()) {
-            self.clients.handle_timeout(turn.now(), turn.job);
-            self.settle(turn);
-        }
+            || (!clients.is_paused()
+                && (!self.pmix_talking.is_empty() || (has_arrivals && clients.may_accept())))
     }
 
     // ----- the machine -----
 
-    /// Gives the machine an input, and performs its outputs.
-    pub(super) fn give(&mut self, turn: &mut Turn<'_>, input: Input<'_>) {
-        self.clients.handle(turn.now(), turn.job, input);
+    /// Gives the machine an input, and performs its actions.
+    fn give(&mut self, turn: &mut Turn<'_>, input: Input<'_>) {
+        turn.lending.give_clients(turn.clock.now(), input);
         self.settle(turn);
     }
 
-    /// Performs all outputs. Then it resumes the listener or reads a probed connection, until nothing is left.
-    fn settle(&mut self, turn: &mut Turn<'_>) {
+    /// Performs all actions. Then it resumes the listener or reads a probed connection, until nothing is left.
+    pub(super) fn settle(&mut self, turn: &mut Turn<'_>) {
         loop {
-            while let Some(output) = self.clients.poll_output() {
-                self.perform(turn, output);
+            while let Some(action) = turn.lending.next_of_clients(turn.clock.now()) {
+                self.perform(turn, action);
             }
             if std::mem::take(&mut self.is_to_listen) {
                 self.listen(turn);
@@ -130,32 +109,21 @@ impl Pmi {
         }
     }
 
-    fn perform(&mut self, turn: &mut Turn<'_>, output: Output) {
-        match output {
-            Output::Job(_)
-            | Output::Daemon(_)
-            | Output::Links(_)
-            | Output::Spawn(..)
-            | Output::Signal(..)
-            | Output::Speaks
-            | Output::Aborts(_)
-            | Output::Leaves
-            | Output::ToRemove(_) => turn.report(Event::Clients(output)),
-            Output::FenceBegins => turn.begin(Phase::Fence, None),
-            Output::FenceEnds => turn.end(Phase::Fence, None),
-            Output::Resume(number) => self.pmix_talking.push_back(number),
-            Output::ResumeAll => self.talking.extend(self.streams.keys()),
-            Output::Probe(number) => self.probes.push_back(number),
-            Output::Close(ConnectionId::Pmi(rank)) => drop(self.streams.remove(&rank)),
-            Output::Close(ConnectionId::Pmix(number)) => drop(self.pmix_streams.remove(&number)),
-            Output::Rest => self.listener.iter_mut().for_each(|it| it.rest(turn.registry)),
-            Output::Listen => self.is_to_listen = true,
-            Output::MakeDirectory(path) => {
+    pub(super) fn perform(&mut self, turn: &mut Turn<'_>, action: Action) {
+        match action {
+            Action::Resume(number) => self.pmix_talking.push_back(number),
+            Action::ResumeAll => self.talking.extend(self.streams.keys()),
+            Action::Probe(number) => self.probes.push_back(number),
+            Action::Close(ConnectionId::Pmi(rank)) => drop(self.streams.remove(&rank)),
+            Action::Close(ConnectionId::Pmix(number)) => drop(self.pmix_streams.remove(&number)),
+            Action::Rest => self.listener.iter_mut().for_each(|it| it.rest(turn.registry)),
+            Action::Listen => self.is_to_listen = true,
+            Action::MakeDirectory(path) => {
                 if let Err(e) = private_directory(&path) {
                     log::warn!("cannot make {}: {e}", path.display());
                 }
             }
-            Output::Log(level, text) => log::log!(level_of(level), "{text}"),
+            Action::Log(level, text) => log::log!(level_of(level), "{text}"),
         }
     }
 
@@ -185,7 +153,7 @@ impl Pmi {
     }
 
     fn accept(&mut self, turn: &mut Turn<'_>) {
-        let may_accept = self.clients.may_accept();
+        let may_accept = turn.lending.clients.may_accept();
         let listener = self.listener.as_mut().filter(|it| it.is_ready && may_accept);
         let Some(accepted) = listener.map(Listener::accept) else { return };
         let has_failed = accepted.is_err();
@@ -210,18 +178,19 @@ impl Pmi {
     }
 
     /// Notes a readiness event. Returns whether the token belongs to PMIx.
-    pub(super) fn mark_pmix(&mut self, token: usize, is_readable: bool, has_ended: bool) -> bool {
+    pub(super) fn mark_pmix(&mut self, turn: &mut Turn<'_>, token: usize, event: &Ready) -> bool {
         if token == PMIX {
             self.listener.iter_mut().for_each(|listener| listener.is_ready = true);
             return true;
         }
         let Some(number) = token.checked_sub(FIRST_PMIX) else { return false };
         let Some(stream) = self.pmix_streams.get_mut(&number) else { return false };
+        let has_ended = event.is_read_closed();
         stream.is_ending |= has_ended;
-        if is_readable || has_ended {
+        if event.is_readable() || has_ended {
             self.pmix_talking.push_back(number);
         }
-        self.clients.note_writable(ConnectionId::Pmix(number));
+        turn.lending.clients.note_writable(ConnectionId::Pmix(number));
         true
     }
 
@@ -239,13 +208,14 @@ impl Pmi {
     }
 
     /// Notes an event: the connection is readable, has ended, or is writable.
-    pub(super) fn mark(&mut self, rank: Rank, is_readable: bool, has_ended: bool) {
+    pub(super) fn mark(&mut self, turn: &mut Turn<'_>, rank: Rank, event: &Ready) {
         let Some(stream) = self.streams.get_mut(&rank) else { return };
+        let has_ended = event.is_read_closed();
         stream.is_ending |= has_ended;
-        if is_readable || has_ended {
+        if event.is_readable() || has_ended {
             self.talking.push_back(rank);
         } else {
-            self.clients.note_writable(ConnectionId::Pmi(rank));
+            turn.lending.clients.note_writable(ConnectionId::Pmi(rank));
         }
     }
 
@@ -254,8 +224,8 @@ impl Pmi {
     /// Reads each connection with unread data once. A connection that may have more is read again later.
     /// `room` is how many more bytes of clients' texts and events the manager may queue.
     pub(super) fn serve(&mut self, turn: &mut Turn<'_>, room: Room) {
-        self.clients.set_room(room);
-        if !self.clients.is_paused() {
+        turn.lending.clients.set_room(room);
+        if !turn.lending.clients.is_paused() {
             self.accept(turn);
             for _ in 0..self.pmix_talking.len() {
                 let Some(number) = self.pmix_talking.pop_front() else { break };
@@ -267,7 +237,7 @@ impl Pmi {
         for _ in 0..self.talking.len() {
             let Some(rank) = self.talking.pop_front() else { break };
             // The first request of a paused rank waits unread.
-            let is_paused = self.clients.is_paused() && turn.job.is_first(rank);
+            let is_paused = turn.lending.clients.is_paused() && turn.job.is_first(rank);
             if !is_paused && self.read(turn, rank) == ReadProgress::More {
                 self.talking.push_back(rank);
             }
@@ -278,7 +248,7 @@ impl Pmi {
     pub(super) fn read_to_the_end(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         // It may have connected and finalized since the last turn.
         self.accept(turn);
-        for (number, is_its) in self.clients.connections_of(rank) {
+        for (number, is_its) in turn.lending.clients.connections_of(rank) {
             if let Some(stream) = self.pmix_streams.get_mut(&number) {
                 stream.is_ending |= is_its;
             }
@@ -293,18 +263,18 @@ impl Pmi {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>, rank: Rank) -> ReadProgress {
-        let Self { clients, streams, buffer, .. } = self;
+        let Self { streams, buffer, .. } = self;
         let Some(stream) = streams.get_mut(&rank) else { return ReadProgress::Drained };
         let id = ConnectionId::Pmi(rank);
         let buffer = &mut buffer[..READ_BYTES];
+        let (lending, clock) = (&mut turn.lending, turn.clock);
         let received = |bytes: &[u8]| {
-            let input = Input::Client(id, FromClient::Received(bytes));
-            clients.handle(turn.now(), turn.job, input);
+            lending.give_clients(clock.now(), Input::Client(id, FromClient::Received(bytes)));
         };
         let progress = read(&mut stream.socket.stream, buffer, stream.is_ending, received);
         if progress == ReadProgress::Closed {
             self.streams.remove(&rank);
-            self.clients.handle(turn.now(), turn.job, Input::Client(id, FromClient::Closed));
+            turn.lending.give_clients(turn.clock.now(), Input::Client(id, FromClient::Closed));
         }
         self.settle(turn);
         // When the request is read, the kernel already wakes the client. So the answer is written at once.
@@ -315,19 +285,19 @@ impl Pmi {
     fn read_pmix(&mut self, turn: &mut Turn<'_>, number: usize) -> ReadProgress {
         let id = ConnectionId::Pmix(number);
         let is_ending = self.pmix_streams.get(&number).is_some_and(|stream| stream.is_ending);
-        let may_read = self.clients.may_read(turn.now(), turn.job, number, is_ending);
+        let now = turn.now();
+        let may_read = turn.lending.clients.may_read(now, turn.job, number, is_ending);
         self.settle(turn);
         let stream = self.pmix_streams.get_mut(&number).filter(|_| may_read);
         let Some(stream) = stream else { return ReadProgress::Drained };
         self.buffer.resize(READ_BYTES_PMIX, 0);
-        let clients = &mut self.clients;
+        let (lending, clock) = (&mut turn.lending, turn.clock);
         let received = |bytes: &[u8]| {
-            let input = Input::Client(id, FromClient::Received(bytes));
-            clients.handle(turn.now(), turn.job, input);
+            lending.give_clients(clock.now(), Input::Client(id, FromClient::Received(bytes)));
         };
         let progress = read(&mut stream.stream, &mut self.buffer, is_ending, received);
         if progress == ReadProgress::Closed {
-            self.clients.handle(turn.now(), turn.job, Input::Client(id, FromClient::Closed));
+            turn.lending.give_clients(turn.clock.now(), Input::Client(id, FromClient::Closed));
         }
         self.settle(turn);
         progress
@@ -337,14 +307,14 @@ impl Pmi {
 
     /// Writes the answers that do not follow the read of a request, such as those of fences.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
-        while let Some(id) = self.clients.next_answering() {
+        while let Some(id) = turn.lending.clients.next_answering() {
             self.give(turn, Input::Client(id, FromClient::Writing));
             self.write(turn, id);
         }
     }
 
     fn write(&mut self, turn: &mut Turn<'_>, id: ConnectionId) {
-        let clients = &mut self.clients;
+        let clients = &mut *turn.lending.clients;
         match id {
             ConnectionId::Pmi(rank) => {
                 let Some(stream) = self.streams.get_mut(&rank) else { return };

@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use mpd_clients::{
-    Accepted, Client, Clients, ConnectionId, FromClient, FromJob, Input, Job, Level, LinkOutput,
-    Output, World,
+    Accepted, Action, Client, Clients, ConnectionId, FromClient, FromJob, Input, Job, Level,
+    LinkOutput, Output, World,
 };
 use mpd_job::manager::{Input as JobInput, LinkEnd, Output as JobOutput};
 use mpd_sansio::Time;
@@ -187,9 +187,9 @@ impl Cluster {
             | Output::Signal(..)
             | Output::FenceBegins
             | Output::FenceEnds
-            | Output::MakeDirectory(_)
-            | Output::Close(_)
-            | Output::Log(Level::Debug, _) => {}
+            | Output::Act(
+                Action::MakeDirectory(_) | Action::Close(_) | Action::Log(Level::Debug, _),
+            ) => {}
             output => panic!("h{tree_index}: {output:?}"),
         }
     }
