@@ -4,14 +4,16 @@ use std::collections::VecDeque;
 
 use mpd_clients::{self as clients, Clients, Job};
 use mpd_sansio::Time;
+use mpd_stdio::machine::{self as stdio, Stdio};
 
 use crate::event::Event;
 
-/// The job, the machine of the clients, and the list of events.
+/// The job, the machines of which bytes are read and written, and the list of events.
 #[derive(Debug)]
 pub struct Lending<'a> {
     pub job: &'a Job,
     pub clients: &'a mut Clients,
+    pub stdio: &'a mut Stdio,
     pub(crate) events: &'a mut VecDeque<Event>,
 }
 
@@ -31,6 +33,16 @@ impl Lending<'_> {
         loop {
             let output = self.clients.poll_output()?;
             if let Some(action) = self.route_clients(now, output) {
+                return Some(action);
+            }
+        }
+    }
+
+    /// The next action of the machine of output. Its reports go behind earlier events.
+    pub fn next_of_stdio(&mut self) -> Option<stdio::Action> {
+        loop {
+            let output = self.stdio.poll_output()?;
+            if let Some(action) = self.route_stdio(output) {
                 return Some(action);
             }
         }

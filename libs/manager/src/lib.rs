@@ -1,15 +1,16 @@
 //! The node of a manager: one job on one host, as far as no descriptor is concerned.
 //!
-//! **Purpose.** A [`Node`] has four machines and the reports to console and daemon. The machines are those of the job
-//! ([`mpd_job::manager`]), of the clients ([`mpd_clients`]), of the processes here ([`mpd_ranks`]) and of their end ([`mpd_ending`]).
+//! **Purpose.** A [`Node`] has five machines and the reports to console and daemon. The machines are those of the job
+//! ([`mpd_job::manager`]), of the clients ([`mpd_clients`]), of output and input ([`mpd_stdio`]), of the processes here
+//! ([`mpd_ranks`]) and of their end ([`mpd_ending`]).
 //! It routes what the owners of descriptors report ([`Event`]): to the machines, to the reports, and to other owners
 //! ([`Output`]). An output is complete: its owner performs it without a further decision about other owners.
 //!
 //! **Users.** The manager (`mpd/src/manager/`), which has the owners, and the simulator of the whole suite.
 //!
 //! **Must not know.** Descriptors, files, processes, clocks. The lengths of queues are lent to each call ([`Facts`]).
-//! The machine of output, `mpd-stdio`, has an owner of its own, since it is interleaved with reads and writes. The node gives it
-//! its inputs.
+//! Bytes are read into and written from the machines of clients and output. So these are lent to their owners, which give them
+//! the bytes ([`Lending`]).
 //!
 //! # The order
 //!

@@ -7,6 +7,7 @@ use mpd_ending::{self as ending, Ending};
 use mpd_job::manager::{LinkEnd, Manager};
 use mpd_ranks::{self as ranks, Context, Ranks};
 use mpd_sansio::{Pump, Time};
+use mpd_stdio::machine::Stdio;
 use mpd_wire::Rank;
 use mpd_wire::message::{Class, JobNews};
 
@@ -30,6 +31,7 @@ pub struct Node {
     clients: Clients,
     ranks: Ranks,
     ending: Ending,
+    stdio: Stdio,
     pub(crate) upstream: Upstream,
     pub(crate) queue: Queue,
     /// The job ended before all children had connected.
@@ -41,7 +43,7 @@ impl Node {
     pub fn new(
         now: Time,
         job: Job,
-        (machine, ranks, mut ending): (Pump<Manager>, Ranks, Ending),
+        (machine, ranks, mut ending, stdio): (Pump<Manager>, Ranks, Ending, Stdio),
         beginning: Beginning,
     ) -> Self {
         let upstream = Upstream::new(now, &job, beginning);
@@ -54,6 +56,7 @@ impl Node {
             clients,
             ranks,
             ending,
+            stdio,
             upstream,
             queue: Queue::default(),
             unlinked: false,
@@ -67,7 +70,12 @@ impl Node {
 
     /// What an owner gets lent in its turn.
     pub const fn lend(&mut self) -> Lending<'_> {
-        Lending { job: &self.job, clients: &mut self.clients, events: &mut self.queue.events }
+        Lending {
+            job: &self.job,
+            clients: &mut self.clients,
+            stdio: &mut self.stdio,
+            events: &mut self.queue.events,
+        }
     }
 
     /// The next output to perform; `None` if nothing is left. What the machines of processes want goes first, then events, then
@@ -117,6 +125,10 @@ impl Node {
 
     pub const fn clients(&self) -> &Clients {
         &self.clients
+    }
+
+    pub const fn stdio(&self) -> &Stdio {
+        &self.stdio
     }
 
     pub const fn ending(&self) -> &Ending {
@@ -210,6 +222,7 @@ impl Node {
             self.ranks.poll_timeout(),
             self.ending.poll_timeout(),
             self.clients.poll_timeout(),
+            self.stdio.poll_timeout(),
             self.upstream.poll_timeout(),
         ];
         deadlines.into_iter().flatten().min()
@@ -228,6 +241,13 @@ impl Node {
     /// Whether the job ended before all children had connected.
     pub const fn is_unlinked(&self) -> bool {
         self.unlinked
+    }
+
+    /// Completes a recording. All else is freed at once by the end of the process.
+    pub fn end(self) {
+        let Self { job, machine, clients, ranks, ending, stdio, upstream, queue, .. } = self;
+        drop(machine);
+        std::mem::forget((job, clients, ranks, ending, stdio, upstream, queue));
     }
 
     /// How many more bytes of clients' texts and events may be queued. What clients send to the user and to other hosts

@@ -195,7 +195,8 @@ impl World {
             kills: None,
             daemon: Pid(1),
         });
-        let machines = (Pump::new(Manager::new(&config)), ranks, ending);
+        let stdio = mpd_stdio::machine::Stdio::new(&job.spec, &job.order, false);
+        let machines = (Pump::new(Manager::new(&config)), ranks, ending, stdio);
         let node = Node::new(now, job, machines, beginning);
         Self { now, node, queues: Queues::default() }
     }

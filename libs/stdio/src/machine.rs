@@ -48,7 +48,7 @@ use mpd_wire::{Rank, RankSet, Stream};
 pub use self::facts::{Facts, Here};
 pub use self::files::OutputFile;
 pub use self::input::{Answer, Found, Input, Look, Opened, Written};
-pub use self::output::{Level, Output, Read, Target};
+pub use self::output::{Action, Level, Output, Read, Target};
 pub use self::patterns::{files_of_job, files_of_world};
 
 use self::flows::Flows;
@@ -290,7 +290,7 @@ impl Stdio {
     }
 
     fn log(&mut self, level: Level, text: String) {
-        self.emit(Output::Log(level, text));
+        self.emit(Output::Act(Action::Log(level, text)));
     }
 
     // ----- turns -----
@@ -334,7 +334,7 @@ impl Stdio {
         }
         let is_silent = self.outputs.awaits_silence() && self.flows.waiting().is_empty();
         for sink in self.outputs.close_ended(is_silent) {
-            self.emit(Output::CloseSink(sink));
+            self.emit(Output::Act(Action::CloseSink(sink)));
         }
     }
 

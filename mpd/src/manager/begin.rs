@@ -134,7 +134,7 @@ impl Means {
             }
             None => (Console::default(), None, None),
         };
-        let (stdio, trouble) = Stdio::new(&job, outputs);
+        let (stdio, machine_of_output, trouble) = Stdio::new(&job, outputs);
         let beginning = Beginning {
             manager: std::process::id(),
             trace: self.trace,
@@ -147,7 +147,7 @@ impl Means {
             began: oom::log_time(),
             daemon: identity::number_of(self.parent),
         });
-        let machines = (pump, machine_of_ranks, machine_of_end);
+        let machines = (pump, machine_of_ranks, machine_of_end, machine_of_output);
         let mut process = Process {
             signals: self.signals,
             signalled: false,

@@ -11,7 +11,7 @@ use mpd_job::manager::Input;
 use mpd_manager::{Lending, Node, Output};
 use mpd_sansio::Time;
 use mpd_wire::Rank;
-use mpd_wire::message::{ManagerReport, Phase};
+use mpd_wire::message::Phase;
 
 use super::event::{Descriptors, Event, Mark};
 
@@ -73,11 +73,6 @@ impl Turn<'_> {
     /// Reports an input of the job's machine.
     pub(super) fn post(&mut self, input: Input) {
         self.report(Event::Input(input));
-    }
-
-    /// Reports a message for the daemon.
-    pub(super) fn send_to_daemon(&mut self, report: ManagerReport) {
-        self.report(report);
     }
 
     /// Begins a span of the launch's timeline.

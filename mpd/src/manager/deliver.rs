@@ -30,7 +30,7 @@ impl Process {
             Output::Stdio(input) => self.stdio.give(turn, input),
             Output::RankEnded(rank) => self.stdio.rank_ended(turn, rank),
             Output::OpenFiles(world, parts) => self.stdio.open_files_of(turn, &world, &parts),
-            Output::DiscardOutput => self.stdio.discard(),
+            Output::DiscardOutput => turn.lending.stdio.discard(),
             Output::Ranks(action) => self.ranks.perform(turn, action),
             Output::AskRanks(question) => {
                 let answer = self.ranks.answer(turn, question);

@@ -55,8 +55,10 @@ impl Process {
         }
         match descriptor {
             RankDescriptor::Shim => self.ranks.mark_shim(rank),
-            RankDescriptor::Stdin => self.stdio.mark_writable(rank),
-            RankDescriptor::Output(stream) => self.stdio.mark_source(rank, stream, has_ended),
+            RankDescriptor::Stdin => self.common.node.lend().stdio.mark_writable(rank),
+            RankDescriptor::Output(stream) => {
+                self.common.node.lend().stdio.mark_source(rank, stream, has_ended);
+            }
             RankDescriptor::Pmi => self.pmi.mark(&mut self.common.turn(), rank, event),
         }
     }

@@ -38,8 +38,7 @@ impl Process {
         self.upstream.end(code, self.common.node.is_unlinked());
         let Self { common, signals, upstream, links, ranks, stdio, pmi, ending, .. } = self;
         let Common { poll, clock, null, node, handed_over } = common;
-        // This completes a recording.
-        drop(node);
+        node.end();
         // The kernel closes and frees all else at once when this process exits now.
         std::mem::forget((poll, clock, null, handed_over));
         std::mem::forget((signals, upstream, links, ranks, stdio, pmi, ending));
@@ -98,18 +97,14 @@ const STAGES: [fn(&mut Process); 26] = [
 fn wait(process: &Process) -> Option<Duration> {
     let busy = process.common.node.is_to_start()
         || process.ranks.has_work()
-        || process.stdio.has_work()
+        || process.common.node.stdio().has_work()
         || process.pmi.has_work(process.common.node.clients())
         || process.upstream.has_work()
         || process.links.has_work();
     if busy {
         return Some(Duration::ZERO);
     }
-    let deadlines = [
-        process.common.node.poll_timeout(),
-        process.stdio.next_deadline(),
-        process.links.next_deadline(),
-    ];
+    let deadlines = [process.common.node.poll_timeout(), process.links.next_deadline()];
     deadlines.into_iter().flatten().min().map(|at| process.common.clock.until(at))
 }
 

@@ -67,6 +67,8 @@ impl Machines {
             has_daemon: turn.common.is_registered,
         };
         let machine = Pump::new(Manager::new(&config));
+        // Nothing is written, so it has only to exist.
+        let stdio = mpd_stdio::machine::Stdio::new(&job.spec, &job.order, false);
         let ranks = Ranks::new(mpd_ranks::Beginning {
             adopts: false,
             began: Duration::ZERO,
@@ -74,7 +76,7 @@ impl Machines {
             daemon: DAEMON,
         });
         let mut machines = Self {
-            node: Node::new(turn.now, job, (machine, ranks, ending), beginning),
+            node: Node::new(turn.now, job, (machine, ranks, ending, stdio), beginning),
             helper: None,
             ranks: BTreeMap::new(),
             speaks_pmix: BTreeMap::new(),

@@ -9,6 +9,7 @@
 //! | [`of_links`] | messages of the job tree, and the ends of links |
 //! | [`of_owners`] | events of the owners |
 //! | [`of_ranks`] | outputs of the machine of the ranks |
+//! | [`of_stdio`] | outputs of the machine of output and input |
 
 mod of_clients;
 mod of_console;
@@ -17,3 +18,4 @@ mod of_job;
 mod of_links;
 mod of_owners;
 mod of_ranks;
+mod of_stdio;

@@ -7,7 +7,7 @@ use mpd_wire::message::{JobNews, Up};
 use super::Stdio;
 use super::facts::Facts;
 use super::input::Written;
-use super::output::{Level, Output};
+use super::output::{Action, Level, Output};
 use super::patterns::receivers;
 use crate::feed::Receiver;
 use crate::input::Stdin;
@@ -149,7 +149,7 @@ impl Stdio {
         if let Some(streams) = self.streams.get_mut(&rank)
             && std::mem::take(&mut streams.has_input)
         {
-            self.emit(Output::EndInput(rank));
+            self.emit(Output::Act(Action::EndInput(rank)));
         }
     }
 

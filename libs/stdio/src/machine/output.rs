@@ -1,18 +1,12 @@
-//! What the owner of the machine performs.
+//! What the machine wants: actions of the owner, and steps of others.
 
 use mpd_wire::message::{Down, JobNews, ManagerReport, Up};
 use mpd_wire::{Rank, Stream};
 
-/// An action of the owner. The section comments name its subject.
+/// What the machine reports, or wants. Only an [`Action`] is a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    // Descriptors.
-    /// Close the pipe of an output stream of a rank, if it is open.
-    CloseSource(Rank, Stream),
-    /// Close the standard input of a rank after its last byte.
-    EndInput(Rank),
-    /// Close the output of this number.
-    CloseSink(usize),
+    Act(Action),
 
     // Other managers, the console and the daemon.
     /// Send records of output to the parent.
@@ -44,7 +38,17 @@ pub enum Output {
     /// The drain makes progress.
     DrainGoesOn,
     Drained,
+}
 
+/// An action of the owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Close the pipe of an output stream of a rank, if it is open.
+    CloseSource(Rank, Stream),
+    /// Close the standard input of a rank after its last byte.
+    EndInput(Rank),
+    /// Close the output of this number.
+    CloseSink(usize),
     /// Write this line to the log.
     Log(Level, String),
 }

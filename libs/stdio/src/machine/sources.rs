@@ -6,7 +6,7 @@ use super::Stdio;
 use super::facts::Facts;
 use super::input::{Found, Look, Why};
 use super::marks::Next;
-use super::output::{Output, Read};
+use super::output::{Action, Output, Read};
 use super::sink::{Place, alone, source as source_number};
 use crate::inflow::Inflow;
 use crate::record::Item;
@@ -332,7 +332,7 @@ impl Stdio {
         source.is_open = false;
         source.ready = false;
         let is_silent = streams.are_silent();
-        self.emit(Output::CloseSource(rank, stream));
+        self.emit(Output::Act(Action::CloseSource(rank, stream)));
         self.end_line(facts, rank, stream);
         if is_debugged {
             // No answer of the debugger is waited for.

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mpd_stdio::machine::{Found, Input, Look, Opened, Output, Read, Stdio, Target, Written};
+use mpd_stdio::machine::{
+    Action, Found, Input, Look, Opened, Output, Read, Stdio, Target, Written,
+};
 use mpd_wire::{Rank, Stream};
 
 use crate::job::Job;
@@ -145,10 +147,12 @@ impl Host {
         loop {
             while let Some(output) = self.machine.poll_output() {
                 match output {
-                    Output::EndInput(rank) => {
+                    Output::Act(Action::EndInput(rank)) => {
                         self.processes.get_mut(&rank).unwrap().has_end_of_input = true;
                     }
-                    Output::CloseSource(..) | Output::CloseSink(_) | Output::Ended(_) => {}
+                    Output::Act(Action::CloseSource(..))
+                    | Output::Act(Action::CloseSink(_))
+                    | Output::Ended(_) => {}
                     output => self.sent.push_back(output),
                 }
             }

@@ -1,5 +1,5 @@
-//! Standard input, output and error of the ranks. The machine of `mpd-stdio` decides; this module reads and writes the
-//! descriptors.
+//! Standard input, output and error of the ranks. The machine of `mpd-stdio` decides, in the node; this module reads and writes
+//! the descriptors.
 //!
 //! | module | has |
 //! |---|---|
@@ -20,27 +20,22 @@ use mpd_io::files::logging::plain;
 use mpd_io::files::output::Output as Descriptor;
 use mpd_io::network::watch::watch;
 use mpd_job::manager::Input as JobInput;
-use mpd_ranks::{Input as RanksInput, check_files};
-use mpd_sansio::Time;
+use mpd_ranks::check_files;
 use mpd_stdio::machine::{
-    self as machine, Facts, Input, Level, Look, Output, OutputFile, Read, Target, Written,
+    self as machine, Action, Facts, Input, Level, Look, OutputFile, Read, Target, Written,
 };
+use mpd_wire::Rank;
 use mpd_wire::job::{Failure, Parts, World};
-use mpd_wire::message::TreeKind;
-use mpd_wire::{Rank, Stream};
 
 use self::here::{Here, facts_of};
 use self::pipes::Pipes;
 use super::context::{Job, Turn};
-use super::event::{Event, ForLinks};
 use super::lent::descriptor_limit;
-use super::links::LinkEnd;
 use super::tokens::FIRST_OUTPUT;
 
-/// The machine, and the descriptors that it names.
+/// The descriptors that the machine names.
 #[derive(Debug)]
 pub(super) struct Stdio {
-    machine: machine::Stdio,
     /// The pipes of ranks that were started here.
     pipes: BTreeMap<Rank, Pipes>,
     /// The outputs of the root, by their numbers in the machine.
@@ -50,23 +45,26 @@ pub(super) struct Stdio {
 impl Stdio {
     /// The outputs are those of the console, or lead to the parent. A problem of the console's outputs is returned
     /// as text; then output is discarded.
-    pub(super) fn new(job: &Job, console: Option<[OwnedFd; 2]>) -> (Self, Option<String>) {
+    pub(super) fn new(
+        job: &Job,
+        console: Option<[OwnedFd; 2]>,
+    ) -> (Self, machine::Stdio, Option<String>) {
         let (spec, order) = (&job.spec, &job.order);
         let opened = console.map_or_else(|| Ok(Vec::new()), open::console);
         let is_shared = opened.as_ref().is_ok_and(|outputs| outputs.len() == 1);
-        let machine = machine::Stdio::new(spec, order, is_shared);
-        let mut stdio = Self { machine, pipes: BTreeMap::new(), outputs: Vec::new() };
+        let mut machine = machine::Stdio::new(spec, order, is_shared);
+        let mut stdio = Self { pipes: BTreeMap::new(), outputs: Vec::new() };
         let files = if job.is_root() { machine::files_of_job(spec, order) } else { Vec::new() };
         let result = opened.and_then(|outputs| {
             stdio.outputs = outputs.into_iter().map(Some).collect();
-            stdio.open_files(&files, None)
+            stdio.open_files(&mut machine, &files, None)
         });
         let trouble = result.err().map(|problem| {
             stdio.outputs = Vec::new();
-            stdio.machine.discard();
+            machine.discard();
             format!("cannot open output {problem}")
         });
-        (stdio, trouble)
+        (stdio, machine, trouble)
     }
 
     /// Has the poll report writable outputs.
@@ -91,13 +89,14 @@ impl Stdio {
     /// What cannot be opened or watched and why.
     fn open_files(
         &mut self,
+        machine: &mut machine::Stdio,
         files: &[OutputFile],
         registry: Option<&Registry>,
     ) -> Result<(), String> {
         for file in files {
-            let Some(is_continued) = self.machine.route_file(file) else { continue };
+            let Some(is_continued) = machine.route_file(file) else { continue };
             let output = open::create(file, is_continued)?;
-            let sink = self.machine.add_file(file);
+            let sink = machine.add_file(file);
             self.outputs.resize_with(self.outputs.len().max(sink + 1), || None);
             self.outputs[sink] = Some(output);
             if let Some(registry) = registry {
@@ -114,7 +113,8 @@ impl Stdio {
     pub(super) fn give(&mut self, turn: &mut Turn<'_>, input: Input) {
         let retired = if let Input::Retired(rank) = input { Some(rank) } else { None };
         let here = Here { job: turn.job, pipes: &self.pipes };
-        self.machine.handle(&facts_of(turn), &here, input);
+        let facts = facts_of(turn);
+        turn.lending.stdio.handle(&facts, &here, input);
         self.settle(turn);
         if let Some(rank) = retired {
             self.pipes.remove(&rank);
@@ -137,16 +137,6 @@ impl Stdio {
         self.give(turn, Input::RankEnded(rank, unread));
     }
 
-    /// Notes an event: the rank's standard input is writable.
-    pub(super) fn mark_writable(&mut self, rank: Rank) {
-        self.machine.mark_writable(rank);
-    }
-
-    /// Notes an event: a source is readable or has ended.
-    pub(super) fn mark_source(&mut self, rank: Rank, stream: Stream, has_ended: bool) {
-        self.machine.mark_source(rank, stream, has_ended);
-    }
-
     /// Opens the files for the output of a spawned world.
     pub(super) fn open_files_of(&mut self, turn: &mut Turn<'_>, world: &World, parts: &Parts) {
         if let Err(problem) = self.try_open(turn, world, parts) {
@@ -154,29 +144,21 @@ impl Stdio {
         }
     }
 
-    fn try_open(&mut self, turn: &Turn<'_>, world: &World, parts: &Parts) -> Result<(), String> {
+    fn try_open(
+        &mut self,
+        turn: &mut Turn<'_>,
+        world: &World,
+        parts: &Parts,
+    ) -> Result<(), String> {
         let files = machine::files_of_world((&turn.job.spec, &turn.job.order), world, parts);
         // There are at most as many shared files as hosts.
         let own = files.iter().filter(|file| file.is_own).count();
-        check_files(self.pipes.len(), self.machine.files() + own, descriptor_limit())?;
-        let opened = self.open_files(&files, Some(turn.registry));
+        check_files(self.pipes.len(), turn.lending.stdio.files() + own, descriptor_limit())?;
+        let opened = self.open_files(turn.lending.stdio, &files, Some(turn.registry));
         opened.map_err(|problem| format!("cannot open output {problem}"))
     }
 
-    /// Discards the rest of the output.
-    pub(super) fn discard(&mut self) {
-        self.machine.discard();
-    }
-
     // ----- the stages of a turn -----
-
-    pub(super) fn has_work(&self) -> bool {
-        self.machine.has_work()
-    }
-
-    pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.machine.poll_timeout()
-    }
 
     /// Passes input to ranks whose pipes are writable.
     pub(super) fn feed_ready(&mut self, turn: &mut Turn<'_>) {
@@ -185,7 +167,7 @@ impl Stdio {
 
     /// Reads a bounded amount from each source that may be read.
     pub(super) fn serve_sources(&mut self, turn: &mut Turn<'_>) {
-        for _ in 0..self.machine.runnable() {
+        for _ in 0..turn.lending.stdio.runnable() {
             self.call(turn, |machine, _| machine.begin_source());
         }
     }
@@ -198,13 +180,14 @@ impl Stdio {
             self.call(turn, machine::Stdio::pass_answers);
         }
         let here = Here { job: turn.job, pipes: &self.pipes };
-        self.machine.expire_merged(&facts_of(turn), &here);
+        let facts = facts_of(turn);
+        turn.lending.stdio.expire_merged(&facts, &here);
         self.settle(turn);
     }
 
     /// Passes on records of the children, as far as the write admissions let them in.
     pub(super) fn serve_flows(&mut self, turn: &mut Turn<'_>) {
-        for flow in self.machine.waiting_flows() {
+        for flow in turn.lending.stdio.waiting_flows() {
             while self.call(turn, |machine, facts| machine.pass_record(facts, flow)) {}
         }
     }
@@ -217,7 +200,7 @@ impl Stdio {
 
     /// Hands over output and answers for the parent, and gives credit to the children.
     pub(super) fn pass_up(&mut self, turn: &mut Turn<'_>) {
-        let looks = self.machine.asked();
+        let looks = turn.lending.stdio.asked();
         looks.into_iter().for_each(|look| self.look(turn, look));
         self.call(turn, machine::Stdio::pass_up);
     }
@@ -237,7 +220,8 @@ impl Stdio {
         turn: &mut Turn<'_>,
         act: impl FnOnce(&mut machine::Stdio, &Facts<'_>) -> T,
     ) -> T {
-        let result = act(&mut self.machine, &facts_of(turn));
+        let facts = facts_of(turn);
+        let result = act(turn.lending.stdio, &facts);
         self.settle(turn);
         result
     }
@@ -245,8 +229,8 @@ impl Stdio {
     /// Performs everything that the machine wants.
     fn settle(&mut self, turn: &mut Turn<'_>) {
         loop {
-            while let Some(output) = self.machine.poll_output() {
-                self.perform(turn, output);
+            while let Some(action) = turn.lending.next_of_stdio() {
+                self.perform(action);
             }
             if !self.write_some(turn) && !self.read_some(turn) {
                 return;
@@ -255,8 +239,8 @@ impl Stdio {
     }
 
     /// Writes bytes of the machine, if it has some.
-    fn write_some(&mut self, turn: &Turn<'_>) -> bool {
-        let Some((target, bytes)) = self.machine.next_write() else { return false };
+    fn write_some(&mut self, turn: &mut Turn<'_>) -> bool {
+        let Some((target, bytes)) = turn.lending.stdio.next_write() else { return false };
         let written = match target {
             Target::Sink(sink) => {
                 let output = self.outputs.get(sink).and_then(Option::as_ref);
@@ -266,20 +250,22 @@ impl Stdio {
                 self.pipes.get_mut(&rank).map_or(Written::Closed, |pipes| pipes.feed(bytes))
             }
         };
-        self.machine.wrote(&facts_of(turn), target, written);
+        let facts = facts_of(turn);
+        turn.lending.stdio.wrote(&facts, target, written);
         true
     }
 
     /// Takes the next step of reading, if the machine reads.
-    fn read_some(&mut self, turn: &Turn<'_>) -> bool {
+    fn read_some(&mut self, turn: &mut Turn<'_>) -> bool {
         let facts = facts_of(turn);
-        match self.machine.next_read(&facts) {
+        match turn.lending.stdio.next_read(&facts) {
             None => false,
             Some(Read::Passed) => true,
             Some(Read::Source(rank, stream, room)) => {
                 let pipes = self.pipes.get_mut(&rank);
                 let found = pipes.map_or(machine::Found::Nothing, |pipes| pipes.read(stream, room));
-                self.machine.was_read(&facts_of(turn), found);
+                let facts = facts_of(turn);
+                turn.lending.stdio.was_read(&facts, found);
                 true
             }
         }
@@ -293,45 +279,19 @@ impl Stdio {
         self.give(turn, Input::Seen(look, writer));
     }
 
-    fn perform(&mut self, turn: &mut Turn<'_>, output: Output) {
-        match output {
-            Output::CloseSource(rank, stream) => {
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::CloseSource(rank, stream) => {
                 self.pipes.entry(rank).and_modify(|pipes| pipes.close(stream));
             }
-            Output::EndInput(rank) => {
+            Action::EndInput(rank) => {
                 self.pipes.entry(rank).and_modify(Pipes::end_input);
             }
-            Output::CloseSink(sink) => {
+            Action::CloseSink(sink) => {
                 self.outputs.get_mut(sink).map(Option::take);
             }
-
-            Output::Records(stream, records) => {
-                turn.report(ForLinks::Bytes(LinkEnd::Parent, TreeKind::Output(stream), records));
-            }
-            Output::StdinPiece(child, piece) => {
-                turn.report(ForLinks::Bytes(LinkEnd::Child(child), TreeKind::Stdin, piece));
-            }
-            Output::ToParent(message) => turn.report(ForLinks::Up(message)),
-            Output::ToParentIfRoom(message) => turn.report(Event::UpIfRoom(message)),
-            Output::ToChild(child, message) => turn.report(ForLinks::Down(child, message)),
-            Output::ToConsole(news) => turn.report(news),
-            Output::ToDaemon(report) => turn.send_to_daemon(report),
-            Output::Broken(child, problem) => {
-                turn.report(Event::Broken(LinkEnd::Child(child), problem));
-            }
-
-            Output::Ended(rank) => turn.report(RanksInput::OutputEnded(rank)),
-            Output::ReadMarks(rank) => turn.report(mpd_manager::Output::ReadMarks(rank)),
-            Output::MarkTaken(rank) => turn.report(RanksInput::MarkTaken(rank)),
-
-            Output::OutputClosed => turn.post(JobInput::OutputClosed),
-            Output::OutputFailed(problem) => turn.post(JobInput::OutputFailed(problem)),
-            Output::Notice(text) => turn.post(JobInput::Notice(text)),
-            Output::DrainGoesOn => turn.post(JobInput::DrainGoesOn),
-            Output::Drained => turn.post(JobInput::Drained),
-
-            Output::Log(Level::Warn, text) => log::warn!("{text}"),
-            Output::Log(Level::Debug, text) => log::debug!("{text}"),
+            Action::Log(Level::Warn, text) => log::warn!("{text}"),
+            Action::Log(Level::Debug, text) => log::debug!("{text}"),
         }
     }
 }
