@@ -4,7 +4,7 @@
 //! processes, publish names, abort. [`Clients`] decides how each request is answered, what other managers, the daemon and
 //! the job's machine get to know, and which connections are admitted. Bytes of clients go in, and bytes for clients come out.
 //!
-//! **Users.** The manager (`mpd/src/manager/pmi/`), which has the descriptors, and the simulator of jobs.
+//! **Users.** The node of a manager (`libs/manager/`), and the simulator of jobs. `mpd/src/manager/pmi/` has the descriptors.
 //!
 //! **Must not know.** Descriptors, files, clocks. Facts of the host come from [`HostFacts`], those of the job from [`Job`].
 //! The job's machine (`mpd-job`) decides when all ranks have entered a fence.

@@ -2,9 +2,10 @@
 //!
 //! **Purpose.** [`Ending`] decides which processes are stopped, signalled and killed, and in which order. It decides which
 //! files of `/dev/shm` are the job's, and which of them are removed at the end. The manager performs each
-//! [`Output`] in its order. It answers each [`Question`] before it takes anything else.
+//! [`Action`] in its order. It answers each [`Question`] before it takes anything else. Other outputs are for the machines and
+//! parts beside this one.
 //!
-//! **Users.** The manager (`mpd/src/manager/ending/`). `mpd-io` lists files of shared memory and finds their users, and the
+//! **Users.** The node of a manager (`libs/manager/`); system calls are in `mpd/src/manager/ending/`. `mpd-io` lists files of shared memory and finds their users, and the
 //! helper that removes leftovers after a manager's death judges files by [`named_files`] as well.
 //!
 //! **Must not know.** System calls, `/proc`, descriptors, clocks; the life of the job (`mpd-job`). Which System V object is

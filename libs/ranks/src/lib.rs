@@ -2,9 +2,10 @@
 //!
 //! **Purpose.** [`Ranks`] decides which ranks start next and at which pace, and which reports follow. It decides how a
 //! signal reaches a rank, which orders a shim gets, and when helpers look for ranks that run alone. The manager performs each
-//! [`Output`] in its order. It answers each [`Question`] before it gives the machine anything else.
+//! [`Action`] in its order. It answers each [`Question`] before it gives the machine anything else. Other outputs are for the
+//! machines and parts beside this one.
 //!
-//! **Users.** The manager (`mpd/src/manager/ranks/`).
+//! **Users.** The node of a manager (`libs/manager/`). System calls are in `mpd/src/manager/ranks/`.
 //!
 //! **Must not know.** System calls, descriptors, `/proc`, clocks; the life of the job (`mpd-job`); the order of stop, note
 //! and kill (`mpd-ending`). The job is lent to each call, and so is what is read of the host ([`Host`]).
