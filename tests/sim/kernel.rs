@@ -221,7 +221,10 @@ impl Kernel {
         for child in self.children_of(pid) {
             let process = self.processes.get_mut(&child).expect("a child");
             process.parent = heir;
-            if process.dies_with_parent {
+            if let Some(end) = process.end {
+                // Its new parent gets to know of it.
+                self.died.push((child, heir, end));
+            } else if process.dies_with_parent {
                 self.die(child, RankEnd::Signaled { signal: SIGKILL, core: false });
             }
         }

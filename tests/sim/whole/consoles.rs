@@ -33,6 +33,8 @@ pub(super) struct Console {
     pub(super) has_started: bool,
     /// The root manager has sent the last message.
     pub(super) ended: Option<u8>,
+    /// What its standard output and error have got.
+    pub(super) shown: [Vec<u8>; 2],
 }
 
 impl Console {
@@ -60,6 +62,7 @@ impl Console {
             failures: Vec::new(),
             has_started: false,
             ended: None,
+            shown: Default::default(),
         }
     }
 
@@ -129,6 +132,7 @@ impl Suite {
     pub(super) fn kill_console(&mut self, job: usize) {
         if let Some(console) = self.consoles.get_mut(job).filter(|console| !console.is_over()) {
             console.is_lost = true;
+            self.facts[job].lost_console = true;
             self.close_console(job);
         }
     }

@@ -270,7 +270,8 @@ impl Suite {
             self.consoles[*job].manager = Some(pid);
             self.consoles[*job].job = Some(order.job.clone());
         }
-        of.managers.insert(pid, Manager::new(now, pid, *order, root));
+        let terminal = root.as_ref().map(|(job, _)| self.jobs[*job].terminal);
+        of.managers.insert(pid, Manager::new(now, pid, *order, (root, terminal)));
         self.say(host, &text);
         let after = MS + self.dice.below(5000) as u64;
         self.push(after, Event::Manager(host, pid, ForManager::Time));

@@ -19,6 +19,9 @@ pub(super) struct Facts {
     pub(super) ends_of_own: BTreeMap<Rank, RankEnd>,
     /// Ranks that a fault has killed, with the signals.
     pub(super) killed: BTreeMap<Rank, u8>,
+    /// Bytes that ranks have written to each stream, and that a manager has read.
+    pub(super) written: BTreeMap<(Rank, usize), usize>,
+    pub(super) read: BTreeMap<(Rank, usize), usize>,
     /// A rank has aborted.
     pub(super) has_aborted: bool,
     /// Signals of the user to the console.
@@ -33,6 +36,8 @@ pub(super) struct Facts {
     pub(super) has_refused_spawn: bool,
     /// A user has ordered more processes.
     pub(super) has_grown: bool,
+    /// Its console was killed.
+    pub(super) lost_console: bool,
     /// A manager of it was killed.
     pub(super) lost_manager: bool,
     /// A host was cut, frozen or without power, or had no daemon at a time when it needed one.
@@ -55,6 +60,7 @@ impl Facts {
             && !self.is_kill_ordered
             && !self.refused
             && !self.refused_forks
+            && !self.lost_console
             && !self.lost_manager
             && !self.is_disturbed
     }

@@ -16,7 +16,7 @@ use super::links::Links;
 /// The daemon that has started the manager.
 pub(super) const DAEMON: Pid = Pid(1);
 
-/// Nothing waits in a queue for long.
+/// Only a link that is not open yet lets much wait.
 pub(super) struct Lent<'a>(pub(super) &'a Links);
 
 impl Facts for Lent<'_> {
@@ -28,8 +28,8 @@ impl Facts for Lent<'_> {
         false
     }
 
-    fn queued(&self, _: LinkEnd, _: Class) -> usize {
-        0
+    fn queued(&self, end: LinkEnd, class: Class) -> usize {
+        self.0.queued(end, class)
     }
 
     fn most_queued(&self, _: Class) -> usize {

@@ -7,6 +7,7 @@ use mpd_joblink::{Frame, Input, JobLink, Output, Seek, Side, Timing};
 use mpd_manager::News;
 use mpd_sansio::Time;
 use mpd_wire::job::{HostSlice, HostSlices};
+use mpd_wire::message::Class;
 use mpd_wire::{DaemonName, Instance};
 
 /// What a link carries.
@@ -104,6 +105,11 @@ impl Links {
     pub(super) fn awaits(&self, end: LinkEnd) -> bool {
         let index = self.index_of(end);
         index.is_some_and(|index| self.branches[index].standing == Standing::Awaited)
+    }
+
+    /// Bytes of a class that wait for a link.
+    pub(super) fn queued(&self, end: LinkEnd, class: Class) -> usize {
+        self.index_of(end).map_or(0, |index| self.branches[index].machine.queued(class))
     }
 
     pub(super) fn pop(&mut self) -> Option<News> {

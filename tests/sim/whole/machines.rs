@@ -1,4 +1,4 @@
-//! The node of a simulated manager, and the owners around it. There is no output of ranks, so a drain ends at once.
+//! The node of a simulated manager, and the owners around it. The owner of the output is in `output`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use mpd_ranks::{
 };
 use mpd_sansio::{Pump, Time};
 use mpd_stdio::machine::Input as Stdio;
-use mpd_wire::Rank;
 use mpd_wire::job::RankEnd;
 use mpd_wire::message::{Down, TreeKind};
+use mpd_wire::{Rank, Stream};
 
 use super::lent::{DAEMON, Lent};
 use super::manager::{Effect, ForManager, Turn};
@@ -67,8 +67,8 @@ impl Machines {
             has_daemon: turn.common.is_registered,
         };
         let machine = Pump::new(Manager::new(&config));
-        // Nothing is written, so it has only to exist.
-        let stdio = mpd_stdio::machine::Stdio::new(&job.spec, &job.order, false);
+        let is_shared = turn.common.is_shared;
+        let stdio = mpd_stdio::machine::Stdio::new(&job.spec, &job.order, is_shared);
         let ranks = Ranks::new(mpd_ranks::Beginning {
             adopts: false,
             began: Duration::ZERO,
@@ -86,8 +86,9 @@ impl Machines {
         machines
     }
 
+    /// The time of its next turn, which is now while there is something to read.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.node.poll_timeout()
+        if self.node.stdio().has_work() { Some(Time::ZERO) } else { self.node.poll_timeout() }
     }
 
     // ----- what arrives -----
@@ -110,6 +111,11 @@ impl Machines {
             ForManager::Readable(rank) => self.read(turn, rank),
             ForManager::Child => self.reaps = true,
             ForManager::Helper(pid) => self.end_helper(turn, pid),
+            ForManager::Written(rank, stream) => self.mark_source(rank, stream, false),
+            ForManager::HungUp(rank) => {
+                Stream::BOTH.into_iter().for_each(|stream| self.mark_source(rank, stream, true));
+            }
+            ForManager::Room(sink, bytes) => turn.common.room[sink] += bytes,
             ForManager::Time
             | ForManager::Linked(..)
             | ForManager::Missed(_)
@@ -124,6 +130,8 @@ impl Machines {
         let now = turn.now;
         self.settle(turn);
         self.start_some(turn);
+        self.serve_sources(turn);
+        self.settle(turn);
         self.node.handle_timeout(now, &Lent(&turn.common.links));
         self.settle(turn);
         self.node.expire_ending(now);
@@ -132,8 +140,22 @@ impl Machines {
         self.settle(turn);
         self.node.expire_clients(now);
         self.settle(turn);
+        self.expire_output(turn);
+        self.settle(turn);
+        self.flush_machine(turn);
+        self.flush_output(turn);
+        self.settle(turn);
+        turn.flush();
+        self.review_drain(turn);
+        self.settle(turn);
+        self.flush_machine(turn);
+        self.start_some(turn);
+    }
+
+    /// Answers of the clients and output for the parent.
+    fn flush_machine(&mut self, turn: &mut Turn<'_>) {
         loop {
-            self.node.end_turn(now);
+            self.node.end_turn(turn.now);
             self.settle(turn);
             if !self.node.clients().has_answers() {
                 break;
@@ -141,7 +163,8 @@ impl Machines {
             self.write_answers(turn);
             self.settle(turn);
         }
-        self.start_some(turn);
+        self.pass_up(turn);
+        self.settle(turn);
     }
 
     fn settle(&mut self, turn: &mut Turn<'_>) {
@@ -168,17 +191,16 @@ impl Machines {
                 self.report(ClientsInput::Connected(rank, client));
             }
             Output::AskRanks(question) => self.answer_ranks(turn, question),
-            Output::Stdio(Stdio::Drain) => self.post(Input::Drained),
+            Output::Stdio(input) => self.give_stdio(turn, input),
+            Output::RankEnded(rank) => self.give_stdio(turn, Stdio::RankEnded(rank, None)),
+            Output::DiscardOutput => self.node.lend().stdio.discard(),
             Output::Listen => self.report(Event::Listening(Some(1))),
             Output::Ending(action) => self.perform_of_ending(turn, action),
             Output::AskEnding(question) => self.answer(turn, question),
             Output::Reap => self.reaps = true,
             Output::FlushConsole
             | Output::FlushDaemon
-            | Output::Stdio(_)
-            | Output::RankEnded(_)
             | Output::OpenFiles(..)
-            | Output::DiscardOutput
             | Output::Ranks(_)
             | Output::Clients(_)
             | Output::Send(..)
@@ -204,10 +226,11 @@ impl Machines {
             ForLinks::Bytes(to, kind, bytes) => links.send(to, Frame::raw(kind, &bytes)),
             ForLinks::Close(end) => links.close(end),
             ForLinks::Join(children) => {
-                let job = self.node.job();
-                let encoded = job.spec.encode();
+                let encoded = self.node.job().spec.encode();
                 let bytes = u32::try_from(encoded.len()).expect("a short specification");
                 for child in children {
+                    self.node.lend().report(Stdio::ChildJoined(child));
+                    let job = self.node.job();
                     let host_slice = job.order.host_slices.get(child).expect("a host slice");
                     links.add_child(turn.now, child, host_slice);
                     links.send(LinkEnd::Child(child), Frame::down(&Down::Spec { bytes }));
@@ -315,6 +338,7 @@ impl Machines {
         let own = numbers.own(rank);
         turn.effects.push(Effect::Started { pid, rank, first, own, space });
         self.ranks.insert(rank, pid);
+        self.open_pipes(turn, rank, pid);
         Ok(Started { pid: Pid(pid), begin: Some(0), shim: None, cpus: None, unwatched: None })
     }
 
@@ -401,7 +425,6 @@ impl Machines {
                 self.give_clients(turn, closed);
                 let is_kill = self.node.ending().is_kill();
                 self.give_ranks(turn, RanksInput::Reaped(Pid(pid), end, is_kill));
-                self.report(RanksInput::OutputEnded(rank));
             }
         }
         let is_alone = turn.kernel.children_of(manager).is_empty();

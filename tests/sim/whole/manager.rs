@@ -10,10 +10,11 @@ use mpd_manager::{Event, News};
 use mpd_sansio::Time;
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{Down, JobInput, JobNews, ManagerOrder, ManagerReport, StartJob, TreeKind};
-use mpd_wire::{Instance, Rank};
+use mpd_wire::{Instance, Rank, Stream};
 
 use super::links::{Links, Packet};
 use super::machines::Machines;
+use super::output::{Pipes, Terminal};
 use crate::host_facts;
 use crate::kernel::Kernel;
 
@@ -37,6 +38,12 @@ pub(super) enum ForManager {
     Readable(Rank),
     /// Children have ended.
     Child,
+    /// A pipe of a rank has bytes.
+    Written(Rank, Stream),
+    /// No process can write to the pipes of a rank any more.
+    HungUp(Rank),
+    /// The output of that number accepts this number of further bytes.
+    Room(usize, usize),
     /// The helper of this process id has looked at all processes.
     Helper(i32),
 }
@@ -61,6 +68,10 @@ pub(super) enum Effect {
         own: Rank,
         space: [String; 2],
     },
+    /// It has read this number of bytes of a rank.
+    Read(Rank, Stream, usize),
+    /// It has written these bytes to the output of that number.
+    Shown(usize, Vec<u8>),
     /// SIGSTOP was sent to a process.
     Stops(i32),
     /// A helper was started.
@@ -85,6 +96,11 @@ pub(super) struct Common {
     pub(super) links: Links,
     /// What ranks have written and the manager has not read.
     pub(super) unread: BTreeMap<Rank, Vec<u8>>,
+    pub(super) pipes: BTreeMap<Rank, Pipes>,
+    /// Bytes that each output accepts now.
+    pub(super) room: [usize; 2],
+    /// Both streams have one output.
+    pub(super) is_shared: bool,
     /// Whether the daemon of its host knows it.
     pub(super) is_registered: bool,
     /// The exit code, if the job is over before anything was begun here.
@@ -108,12 +124,12 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    /// A manager with its order. The root has its console and the encoded specification.
+    /// A manager with its order. The root has its console, its terminal and the encoded specification.
     pub(super) fn new(
         now: Time,
         pid: i32,
         order: StartJob,
-        root: Option<(usize, Vec<u8>)>,
+        (root, terminal): (Option<(usize, Vec<u8>)>, Option<Terminal>),
     ) -> Self {
         let tree_index = order.tree_index as usize;
         let links = Links::new(now, &order.host_slices, tree_index);
@@ -124,6 +140,9 @@ impl Manager {
                 tree_index,
                 links,
                 unread: BTreeMap::new(),
+                pipes: BTreeMap::new(),
+                room: [terminal.map_or(0, |terminal| terminal.room); 2],
+                is_shared: terminal.is_some_and(|terminal| terminal.is_shared),
                 is_registered: true,
                 over: None,
                 is_unlinked: false,
@@ -265,7 +284,7 @@ impl Turn<'_> {
         Some(ForManager::Time)
     }
 
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         let packets = self.common.links.flush(self.now);
         self.effects.extend(packets.into_iter().map(|(link, packet)| Effect::Packet(link, packet)));
     }

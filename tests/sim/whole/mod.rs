@@ -9,6 +9,7 @@
 //! | `daemons` | the jobs of the daemons: submissions, managers that start, die and register |
 //! | `consoles` | consoles, which submit jobs |
 //! | `manager`, `machines`, `lent`, `links` | a manager: its turns, its node with the owners around it, what is lent to the node, its job links |
+//! | `output` | the pipes of ranks, and the terminals of consoles |
 //! | `network` | the job links between hosts |
 //! | `programs` | the scripts of ranks |
 //! | `faults` | faults, and what they change |
@@ -24,6 +25,7 @@ mod links;
 mod machines;
 mod manager;
 mod network;
+mod output;
 mod programs;
 mod reference;
 mod schedule;

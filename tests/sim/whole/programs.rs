@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use mpd_wire::job::RankEnd;
-use mpd_wire::{JobId, Rank};
+use mpd_wire::{JobId, Rank, Stream};
 
 use super::manager::ForManager;
 use super::suite::{Event, LOCAL, Suite};
@@ -25,6 +25,8 @@ pub(super) enum Step {
     Spawn(u32),
     Publish(u32),
     Lookup(u32),
+    /// So many lines of a stream.
+    Print(Stream, u32),
     Finalize,
     /// For so many milliseconds.
     Compute(u64),
@@ -41,10 +43,10 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct Program {
     /// The number of its console.
-    job: usize,
+    pub(super) job: usize,
     pub(super) job_id: JobId,
     pub(super) manager: i32,
-    rank: Rank,
+    pub(super) rank: Rank,
     /// The number in its world.
     own: Rank,
     /// The first rank of its world.
@@ -57,6 +59,10 @@ pub(super) struct Program {
     /// What it has said without an answer yet.
     said: Option<Words>,
     unread: Vec<u8>,
+    /// Lines that are not written yet.
+    pub(super) lines: VecDeque<(Stream, String)>,
+    /// How many lines of each stream it has had.
+    pub(super) printed: [u32; 2],
     is_child: bool,
 }
 
@@ -88,6 +94,8 @@ impl Suite {
             round: 0,
             said: None,
             unread: Vec::new(),
+            lines: VecDeque::new(),
+            printed: [0; 2],
             is_child: false,
         };
         self.facts[job].started.insert(rank);
@@ -107,9 +115,10 @@ impl Suite {
         if state == Some(State::Stopped) {
             return self.push(20 * MS, Event::Step(host, pid));
         }
-        if program.said.is_some() {
+        if program.said.is_some() || !self.write_lines(host, pid) {
             return;
         }
+        let program = self.programs.get_mut(&(host, pid)).expect("it runs");
         let Some(step) = program.script.pop_front() else { return };
         let (job, own, round) = (program.job, program.own, program.round);
         let words = match step {
@@ -144,12 +153,15 @@ impl Suite {
                     script: VecDeque::from([Step::Compute(*millis), Step::Exit(0)]),
                     said: None,
                     unread: Vec::new(),
+                    lines: VecDeque::new(),
                     is_child: true,
                     ..*program
                 };
                 self.programs.insert((host, child), program);
+                self.set_writer(host, child, true);
                 self.step_soon(host, child);
             }
+            Step::Print(stream, count) => self.print(host, pid, *stream, *count),
             Step::Handle => {
                 kernel.processes.get_mut(&pid).expect("it runs").handles = &HANDLED;
             }

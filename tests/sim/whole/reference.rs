@@ -75,7 +75,8 @@ fn why_no_success(plan: &JobPlan, facts: &Facts) -> Option<String> {
     if facts.has_aborted {
         return Some("a rank has aborted".to_owned());
     }
-    let mut unended = facts.started.iter().filter(|rank| !facts.ends.contains_key(rank));
+    let has_not_ended = |rank: &&Rank| !facts.ends.contains_key(rank) && counts(rank);
+    let mut unended = facts.started.iter().filter(has_not_ended);
     if let Some(rank) = unended.next() {
         return Some(format!("rank {rank} has not ended"));
     }

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use mpd_tests::random::Random;
-use mpd_wire::job::{Argset, JobSpec, OnFailure};
+use mpd_wire::Stream;
+use mpd_wire::job::{Argset, JobSpec, LabelFormat, OnFailure, OutputSpec};
 use mpd_wire::message::JobOrder;
 
+use super::output::{Terminal, judge_output};
 use super::programs::Step;
 use super::reference::judge;
 use super::suite::Suite;
@@ -35,6 +37,11 @@ pub(super) struct JobPlan {
     pub(super) child: Vec<Step>,
     /// It spawns or uses names.
     pub(super) needs_daemons: bool,
+    pub(super) terminal: Terminal,
+    /// A label with the rank precedes each line.
+    pub(super) is_labelled: bool,
+    /// The width of each line of output, without its first words.
+    pub(super) width: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -111,11 +118,13 @@ impl JobPlan {
             hosts: None,
             pty: None,
         };
+        let label = LabelFormat::new(b"%r: ").ok().filter(|_| self.is_labelled);
         JobSpec {
             argsets: vec![argset],
             environments: vec![Vec::new()],
             tmpdir: b"/tmp".into(),
             on_failure: self.on_failure,
+            output: OutputSpec { label, ..OutputSpec::default() },
             ..JobSpec::default()
         }
     }
@@ -143,10 +152,32 @@ impl JobPlan {
             program.truncate(at);
             program.extend([failure, Step::Exit(5)]);
         }
-        let child =
-            vec![Step::Init, Step::Fence, Step::Compute(300), Step::Finalize, Step::Exit(0)];
+        let child = vec![
+            Step::Init,
+            Step::Fence,
+            print(dice),
+            Step::Compute(300),
+            print(dice),
+            Step::Finalize,
+            Step::Exit(0),
+        ];
         let needs_daemons = spawner.is_some() || names;
-        Self { host: dice.below(hosts), dialect, on_failure, programs, child, needs_daemons }
+        let is_slow = dice.one_in(4);
+        Self {
+            host: dice.below(hosts),
+            dialect,
+            on_failure,
+            programs,
+            child,
+            needs_daemons,
+            terminal: Terminal {
+                is_shared: dice.one_in(2),
+                room: if is_slow { 1000 } else { 64 * 1024 },
+                delay: if is_slow { 20 * MS } else { 0 },
+            },
+            is_labelled: dice.one_in(3),
+            width: if dice.one_in(8) { 2000 } else { dice.below(60) },
+        }
     }
 }
 
@@ -177,6 +208,10 @@ fn program(
         let name = u32::try_from(dice.below(2)).expect("a name");
         steps.push(if dice.one_in(2) { Step::Publish(name) } else { Step::Lookup(name) });
     }
+    if dice.one_in(2) {
+        let before = dice.below(steps.len() + 1).max(usize::from(uses_pmi));
+        steps.insert(before, print(dice));
+    }
     if spawns {
         steps.push(Step::Spawn(1 + u32::try_from(dice.below(3)).expect("a size")));
     }
@@ -187,11 +222,21 @@ fn program(
         steps.push(Step::Fork(dice.below(3000) as u64));
     }
     steps.push(Step::Compute(dice.below(6000) as u64));
+    if dice.one_in(2) {
+        steps.push(print(dice));
+    }
     if uses_pmi {
         steps.push(Step::Finalize);
     }
     steps.push(Step::Exit(0));
     steps
+}
+
+/// Lines of a rank.
+fn print(dice: &mut Random) -> Step {
+    let stream = Stream::BOTH[usize::from(dice.one_in(4))];
+    let count = if dice.one_in(10) { 100 } else { 1 + dice.below(6) };
+    Step::Print(stream, u32::try_from(count).expect("a few"))
 }
 
 impl Schedule {
@@ -246,7 +291,9 @@ impl Schedule {
             violations.extend(after_calm(&mut suite.world));
         }
         for (job, console) in suite.consoles.iter().enumerate() {
-            violations.extend(judge(job, &self.jobs[job], &suite.facts[job], console));
+            let (plan, facts) = (&self.jobs[job], &suite.facts[job]);
+            violations.extend(judge(job, plan, facts, console));
+            violations.extend(judge_output(job, plan, facts, console));
         }
         let successes = suite.consoles.iter().filter(|console| console.code == Some(0)).count();
         let calm = suite.facts.iter().filter(|facts| !facts.is_disturbed).count();

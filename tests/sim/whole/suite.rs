@@ -271,6 +271,16 @@ impl Suite {
             Effect::Register => self.push(LOCAL, Event::Register(host, pid)),
             Effect::Report(report) => self.report(host, pid, report),
             Effect::Heard(rank, bytes) => self.push(LOCAL, Event::Heard(host, rank, bytes)),
+            Effect::Read(rank, stream, count) => {
+                let is_its = |console: &Console| console.job.as_ref() == Some(job);
+                if let Some(job) = self.consoles.iter().position(is_its) {
+                    *self.facts[job].read.entry((rank, stream.index())).or_default() += count;
+                }
+            }
+            Effect::Shown(sink, bytes) => {
+                let job = console.expect("only the root has outputs");
+                self.show((host, pid), job, sink, &bytes);
+            }
             Effect::Started { pid: rank, rank: number, first, own, space } => {
                 self.begin_program((host, pid), (rank, number), (first, own), space, job);
             }
@@ -326,6 +336,7 @@ impl Suite {
     }
 
     fn bury_one(&mut self, host: usize, (pid, parent, end): (i32, i32, RankEnd)) {
+        self.set_writer(host, pid, false);
         self.end_program(host, pid, end);
         let daemon = self.hosts[host].daemon;
         if let Some(manager) = self.hosts[host].managers.remove(&pid) {
