@@ -70,6 +70,7 @@ impl Process {
             let now = self.common.clock.now();
             let Some(output) = self.common.node.next(now, &lent) else { return };
             self.perform(output);
+            self.common.clock.advance();
         }
     }
 }
