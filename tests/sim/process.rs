@@ -45,6 +45,8 @@ pub(crate) const UID: u32 = 1000;
 pub(crate) struct Disk {
     ring: Option<Vec<u8>>,
     slots: Option<Vec<u8>>,
+    /// What is written is lost, and the files stay as they are.
+    pub(crate) is_full: bool,
     /// What runs there, and the records of jobs.
     pub(crate) managers: Managers,
 }
@@ -236,6 +238,10 @@ impl Process {
         self.node.ring().expect("a ring")
     }
 
+    pub(crate) const fn fill_disk(&mut self, is_full: bool) {
+        self.disk.is_full = is_full;
+    }
+
     pub(crate) fn into_disk(self) -> Disk {
         Disk { managers: self.jobs.into_host(), ..self.disk }
     }
@@ -389,6 +395,7 @@ impl Process {
             RingAction::StartHook { hook, .. } => {
                 tell(RingEvent::HookEnded { hook, end: HookEnd::Exited(0, None) });
             }
+            RingAction::SaveRing(_) | RingAction::SaveSlots(_) if self.disk.is_full => {}
             RingAction::SaveRing(text) => self.disk.ring = Some(text),
             RingAction::ForgetRing { .. } => self.disk.ring = None,
             RingAction::SaveSlots(text) => self.disk.slots = Some(text),

@@ -218,6 +218,9 @@ impl Suite {
         let of = &mut self.hosts[host];
         match question {
             Question::MakeGroup => Answer::Group(None),
+            Question::WriteRecord(_) if of.refusal.records => {
+                Answer::Done(Err("no space left on the device".to_owned()))
+            }
             Question::WriteRecord(record) => {
                 of.records.insert(record.job.clone(), record);
                 Answer::Done(Ok(()))
@@ -260,7 +263,7 @@ impl Suite {
             self.facts[*job].placed_on(&order.host_slices);
         }
         let of = &mut self.hosts[host];
-        if of.refuses_forks {
+        if of.refusal.forks {
             return Err("cannot start a manager".to_owned());
         }
         let process = Process { is_subreaper: true, ..Process::child_of(of.daemon) };

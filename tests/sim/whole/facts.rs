@@ -31,8 +31,10 @@ pub(super) struct Facts {
     pub(super) is_kill_ordered: bool,
     /// A daemon has refused it, or there was none.
     pub(super) refused: bool,
-    /// A host could start no process while it ran.
-    pub(super) refused_forks: bool,
+    /// A host could start no process, or write no record, while it ran.
+    pub(super) refused_starts: bool,
+    /// A host had no program of ranks while it ran.
+    pub(super) lacked_programs: bool,
     pub(super) has_refused_spawn: bool,
     /// A user has ordered more processes.
     pub(super) has_grown: bool,
@@ -59,7 +61,8 @@ impl Facts {
             && self.ordered_signals.is_empty()
             && !self.is_kill_ordered
             && !self.refused
-            && !self.refused_forks
+            && !self.refused_starts
+            && !self.lacked_programs
             && !self.lost_console
             && !self.lost_manager
             && !self.is_disturbed

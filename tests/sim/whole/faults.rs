@@ -1,5 +1,6 @@
 //! Faults, and the jobs that they concern.
 
+use super::manager::Refusal;
 use super::schedule::Fault;
 use super::suite::{Event, Suite};
 use crate::schedule::heal;
@@ -39,7 +40,9 @@ impl Suite {
                 self.hosts[host].is_frozen = true;
             }
             Fault::Thaw(host) => self.thaw(host),
-            Fault::RefuseForks(host, refuses) => self.hosts[host].refuses_forks = refuses,
+            Fault::RefuseForks(host, refuses) => self.hosts[host].refusal.forks = refuses,
+            Fault::LosePrograms(host, loses) => self.hosts[host].refusal.programs = loses,
+            Fault::FillDisk(host, is_full) => self.fill_disk(host, is_full),
             Fault::Clog(host, millis) => self.world.hosts[host].clog = millis * MS,
         }
         if lost {
@@ -71,9 +74,12 @@ impl Suite {
         if self.world.now < self.trouble_until {
             self.disturb(|suite: &JobState| !suite.has_started || suite.needs_daemons);
         }
-        if self.hosts.iter().any(|host| host.refuses_forks) {
-            let running = self.running();
-            running.into_iter().for_each(|(job, _)| self.facts[job].refused_forks = true);
+        let refuses = |what: fn(&Refusal) -> bool| self.hosts.iter().any(|it| what(&it.refusal));
+        let refuses_starts = refuses(|refusal| refusal.forks || refusal.records);
+        let lacks_programs = refuses(|refusal| refusal.programs);
+        for (job, _) in self.running() {
+            self.facts[job].refused_starts |= refuses_starts;
+            self.facts[job].lacked_programs |= lacks_programs;
         }
     }
 
@@ -93,6 +99,14 @@ impl Suite {
     fn disturb(&mut self, concerns: impl Fn(&JobState) -> bool) {
         for (job, state) in self.running() {
             self.facts[job].is_disturbed |= concerns(&state);
+        }
+    }
+
+    fn fill_disk(&mut self, host: usize, is_full: bool) {
+        self.hosts[host].refusal.records = is_full;
+        self.world.hosts[host].disk.is_full = is_full;
+        if let Some(process) = self.world.process(host) {
+            process.fill_disk(is_full);
         }
     }
 

@@ -320,9 +320,13 @@ impl Machines {
     }
 
     fn start(&mut self, turn: &mut Turn<'_>, start: &Start) -> Result<Started, StartProblem> {
-        if turn.refuses_forks {
+        if turn.refusal.forks {
             let problem = "no process is permitted".to_owned();
             return Err(StartProblem::Process { problem, at_limit: false });
+        }
+        if turn.refusal.programs {
+            let problem = "no such file".to_owned();
+            return Err(StartProblem::Program { problem, missing: true });
         }
         let (job, rank, first) = (self.node.job(), start.rank, start.first);
         let world = job.worlds.of(first).expect("a world that starts");

@@ -78,12 +78,22 @@ pub(super) enum Effect {
     Helper(i32),
 }
 
+/// What a host refuses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Refusal {
+    /// No process can be started.
+    pub(super) forks: bool,
+    /// There is no program of ranks.
+    pub(super) programs: bool,
+    /// No record can be written.
+    pub(super) records: bool,
+}
+
 /// What a manager has in one turn.
 pub(super) struct Turn<'a> {
     pub(super) now: Time,
     pub(super) kernel: &'a mut Kernel,
-    /// No process can be started.
-    pub(super) refuses_forks: bool,
+    pub(super) refusal: Refusal,
     pub(super) effects: &'a mut Vec<Effect>,
     pub(super) common: &'a mut Common,
 }
@@ -189,11 +199,11 @@ impl Manager {
     pub(super) fn take(
         &mut self,
         (now, kernel): (Time, &mut Kernel),
-        refuses_forks: bool,
+        refusal: Refusal,
         effects: &mut Vec<Effect>,
         input: ForManager,
     ) {
-        let turn = &mut Turn { now, kernel, refuses_forks, effects, common: &mut self.common };
+        let turn = &mut Turn { now, kernel, refusal, effects, common: &mut self.common };
         let input = turn.take_by_links(input);
         match (&mut self.machines, input) {
             (Some(machines), Some(input)) => machines.take(turn, input),
@@ -201,9 +211,9 @@ impl Manager {
             (None | Some(_), _) => {}
         }
         if self.machines.is_none() && self.common.over.is_none() {
-            self.receive_specification((now, kernel), refuses_forks, effects);
+            self.receive_specification((now, kernel), refusal, effects);
         }
-        let turn = &mut Turn { now, kernel, refuses_forks, effects, common: &mut self.common };
+        let turn = &mut Turn { now, kernel, refusal, effects, common: &mut self.common };
         if let Some(machines) = &mut self.machines {
             while let Some(news) = turn.common.links.pop() {
                 machines.report(Event::News(news));
@@ -222,7 +232,7 @@ impl Manager {
     fn receive_specification(
         &mut self,
         (now, kernel): (Time, &mut Kernel),
-        refuses_forks: bool,
+        refusal: Refusal,
         effects: &mut Vec<Effect>,
     ) {
         while let Some(news) = self.common.links.pop() {
@@ -250,7 +260,7 @@ impl Manager {
         let world = World::of_job(&spec, &self.order);
         let facts = host_facts::of_host(2, "x");
         let job = Job::new(spec, self.order.clone(), world, facts);
-        let turn = &mut Turn { now, kernel, refuses_forks, effects, common: &mut self.common };
+        let turn = &mut Turn { now, kernel, refusal, effects, common: &mut self.common };
         let machines = self.machines.insert(Box::new(Machines::new(turn, job)));
         for news in std::mem::take(&mut self.early) {
             machines.report(Event::News(news));

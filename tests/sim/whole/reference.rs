@@ -55,8 +55,9 @@ fn possible_codes(facts: &Facts) -> BTreeSet<u8> {
     codes.extend(signals.map(|signal| exit::SIGNAL_BASE + signal));
     codes.extend(facts.has_aborted.then_some(ABORTED));
     codes.extend(facts.is_kill_ordered.then_some(KILLED));
-    let suite = facts.refused || facts.refused_forks || facts.lost_manager || facts.is_disturbed;
+    let suite = facts.refused || facts.refused_starts || facts.lost_manager || facts.is_disturbed;
     codes.extend(suite.then_some(exit::SUITE));
+    codes.extend(facts.lacked_programs.then_some(exit::NOT_FOUND));
     // A second ^C, or the time after the first one, kills the ranks; the code does not change.
     codes
 }
@@ -65,7 +66,10 @@ fn possible_codes(facts: &Facts) -> BTreeSet<u8> {
 fn why_no_success(plan: &JobPlan, facts: &Facts) -> Option<String> {
     // The processes of a spawn whose start fails on one host are killed on the others.
     let size = plan.size();
-    let spawn_may_fail = facts.refused_forks || facts.is_disturbed || facts.has_refused_spawn;
+    let spawn_may_fail = facts.refused_starts
+        || facts.lacked_programs
+        || facts.is_disturbed
+        || facts.has_refused_spawn;
     let counts = |rank: &Rank| rank.0 < size || !spawn_may_fail;
     let mut failed =
         facts.ends.iter().filter(|(rank, end)| **end != RankEnd::Exited(0) && counts(rank));
@@ -97,14 +101,16 @@ fn has_happened(failure: &Failure, facts: &Facts) -> bool {
         Failure::Aborted { code, .. } => facts.has_aborted && *code == i32::from(ABORTED),
         Failure::Interrupted { signal } => facts.signals.contains(signal),
         Failure::Killed => facts.is_kill_ordered,
-        Failure::HostLost { .. } => facts.is_disturbed || facts.lost_manager || facts.refused_forks,
-        Failure::Suite { .. } => facts.refused_forks || facts.is_disturbed || facts.lost_manager,
+        Failure::HostLost { .. } => {
+            facts.is_disturbed || facts.lost_manager || facts.refused_starts
+        }
+        Failure::Suite { .. } => facts.refused_starts || facts.is_disturbed || facts.lost_manager,
+        Failure::CannotExecute { missing, .. } => *missing && facts.lacked_programs,
         Failure::NotFinalized { .. }
         | Failure::NotInitialized { .. }
         | Failure::LeftOthersWaiting { .. } => !facts.is_clean(),
         Failure::RanAlone { .. }
         | Failure::TwoLibraries { .. }
-        | Failure::CannotExecute { .. }
         | Failure::BrokeProtocol { .. }
         | Failure::OutputClosed
         | Failure::OutputFailed { .. }

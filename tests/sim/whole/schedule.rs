@@ -60,6 +60,10 @@ pub(super) enum Fault {
     Freeze(usize),
     Thaw(usize),
     RefuseForks(usize, bool),
+    /// The program of ranks is not there.
+    LosePrograms(usize, bool),
+    /// The disk is full.
+    FillDisk(usize, bool),
     /// Messages of that host take so many milliseconds longer.
     Clog(usize, u64),
 }
@@ -315,6 +319,8 @@ impl Schedule {
         for host in 0..self.hosts {
             suite.apply(&Fault::Thaw(host));
             suite.apply(&Fault::RefuseForks(host, false));
+            suite.apply(&Fault::LosePrograms(host, false));
+            suite.apply(&Fault::FillDisk(host, false));
         }
         suite.apply(&Fault::Heal);
         for host in 0..self.hosts {
@@ -345,7 +351,7 @@ fn user(dice: &mut Random, hosts: usize, opened: usize) -> Operation {
 /// A fault, and what ends it.
 fn fault(dice: &mut Random, hosts: usize) -> (Fault, Option<Fault>) {
     let (host, other, number) = (dice.below(hosts), dice.below(hosts), dice.below(8));
-    match dice.below(12) {
+    match dice.below(14) {
         0 => (Fault::PowerOff(host), Some(Fault::PowerOn(host))),
         1..=3 => (Fault::KillDaemon(host), Some(Fault::Boot(host))),
         4 => (Fault::KillManager(host, number), None),
@@ -354,6 +360,8 @@ fn fault(dice: &mut Random, hosts: usize) -> (Fault, Option<Fault>) {
         8 => (Fault::OneWay(host, other), Some(Fault::Heal)),
         9 => (Fault::Freeze(host), Some(Fault::Thaw(host))),
         10 => (Fault::Clog(host, dice.below(300) as u64), Some(Fault::Clog(host, 0))),
+        11 => (Fault::LosePrograms(host, true), Some(Fault::LosePrograms(host, false))),
+        12 => (Fault::FillDisk(host, true), Some(Fault::FillDisk(host, false))),
         _ => (Fault::RefuseForks(host, true), Some(Fault::RefuseForks(host, false))),
     }
 }

@@ -11,7 +11,7 @@ use mpd_wire::message::{JobInput, JobNews, ManagerReport};
 
 use super::consoles::Console;
 use super::facts::Facts;
-use super::manager::{Effect, ForManager, Manager};
+use super::manager::{Effect, ForManager, Manager, Refusal};
 use super::network::Connection;
 use super::programs::Program;
 use super::schedule::{JobPlan, Schedule};
@@ -68,7 +68,7 @@ pub(super) struct Host {
     pub(super) is_frozen: bool,
     /// Events of the frozen host.
     pub(super) backlog: Vec<Event>,
-    pub(super) refuses_forks: bool,
+    pub(super) refusal: Refusal,
 }
 
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl Suite {
             records: BTreeMap::new(),
             is_frozen: false,
             backlog: Vec::new(),
-            refuses_forks: false,
+            refusal: Refusal::default(),
         };
         Self {
             hosts: (0..schedule.hosts).map(host).collect(),
@@ -232,7 +232,7 @@ impl Suite {
             .then(|| format!("manager {pid} > {input:?}"));
         manager.alarm = u64::MAX;
         let mut effects = Vec::new();
-        manager.take((now, &mut of.kernel), of.refuses_forks, &mut effects, input);
+        manager.take((now, &mut of.kernel), of.refusal, &mut effects, input);
         let (over, deadline) = (manager.over(), manager.deadline());
         let (job, console) = (manager.job().clone(), manager.console);
         if let Some(text) = text {
