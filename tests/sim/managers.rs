@@ -14,7 +14,7 @@ use mpd_wire::job::ManagerEnd;
 use mpd_wire::message::{
     HostLimits, ManagerOrder, ManagerReport, Opening, RankRun, StartJob, VERSION,
 };
-use mpd_wire::{Instance, JobId, Pid, RankSet};
+use mpd_wire::{ConsoleId, Instance, JobId, Pid, RankSet};
 
 const KILLED: ManagerEnd = ManagerEnd::Signaled { signal: 9, core: false };
 
@@ -227,7 +227,7 @@ impl Jobs {
             manager: instance_of(order),
             key: order.key.clone(),
         };
-        let connection = usize::try_from(pid.0).expect("a process");
+        let connection = ConsoleId(usize::try_from(pid.0).expect("a process"));
         self.give(Input::Registers { connection, opening, pid });
     }
 
@@ -235,7 +235,7 @@ impl Jobs {
     pub(crate) fn registered(
         &mut self,
         now: Time,
-        connection: usize,
+        ConsoleId(connection): ConsoleId,
         result: &Result<JobId, String>,
     ) {
         let pid = Pid(i32::try_from(connection).expect("a process"));

@@ -17,7 +17,7 @@ use mpd_wire::message::{
     ConsoleReply, HostUse, JobOrder, Launch, ManagerOrder, ManagerReport, NameAnswer,
     NameOperation, RingRequest,
 };
-use mpd_wire::{DaemonName, JobId, RankSet};
+use mpd_wire::{ConsoleId, DaemonName, JobId, RankSet};
 
 use crate::managers::{DIED, Jobs, Managers, table};
 use crate::world::SECOND;
@@ -35,7 +35,7 @@ const MOST_TURNS: u32 = 1000;
 pub(crate) const SLOTS: u32 = 2;
 
 /// The consoles that submit jobs have this number and greater ones.
-pub(crate) const SUBMITTERS: usize = 1 << 20;
+pub(crate) const SUBMITTERS: ConsoleId = ConsoleId(1 << 20);
 
 /// The user of all daemons.
 pub(crate) const UID: u32 = 1000;
@@ -99,7 +99,7 @@ pub(crate) struct Process {
     /// Whether the last of these outputs is a question. The node takes nothing before the answer.
     pub(crate) is_asking: bool,
     disk: Disk,
-    pub(crate) consoles: BTreeMap<usize, Console>,
+    pub(crate) consoles: BTreeMap<ConsoleId, Console>,
     last_console: usize,
     /// Requests of managers about names, with their times.
     names: BTreeMap<u32, (u64, JobId)>,
@@ -406,9 +406,9 @@ impl Process {
     }
 
     /// A new console asks. Returns its number.
-    pub(crate) fn ask(&mut self, now: Time, request: RingRequest, is_open: bool) -> usize {
+    pub(crate) fn ask(&mut self, now: Time, request: RingRequest, is_open: bool) -> ConsoleId {
         self.last_console += 1;
-        let console = self.last_console;
+        let console = ConsoleId(self.last_console);
         let of = Console {
             asked: micros(now),
             is_open,
@@ -423,7 +423,7 @@ impl Process {
     }
 
     /// A console ends, whatever it has.
-    pub(crate) fn close(&mut self, now: Time, console: usize) {
+    pub(crate) fn close(&mut self, now: Time, console: ConsoleId) {
         self.consoles.remove(&console);
         self.lines.push(format!("> console {console} ends"));
         self.handle(now, Input::ConsoleGone(console));
@@ -477,7 +477,7 @@ impl Process {
         self.node.start(at, SUBMITTERS, launch).expect("a short list");
     }
 
-    fn answer(&mut self, number: usize, reply: ConsoleReply, is_last: bool) {
+    fn answer(&mut self, number: ConsoleId, reply: ConsoleReply, is_last: bool) {
         let Some(console) = self.consoles.get_mut(&number) else { return };
         if console.is_answered {
             self.violations.push(format!("console {number} gets more than its last answer"));

@@ -35,6 +35,16 @@ impl fmt::Display for Pid {
     }
 }
 
+/// A connection to the Unix socket of the daemon: a console, or a manager before it registers. The process chooses the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConsoleId(pub usize);
+
+impl fmt::Display for ConsoleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Precedes the number of a job in a private ring.
 const PRIVATE: char = 'p';
 

@@ -17,7 +17,7 @@ mod member;
 mod plain;
 mod rankset;
 
-pub use id::{InvalidJobId, JobId, Pid, Rank, console_of};
+pub use id::{ConsoleId, InvalidJobId, JobId, Pid, Rank, console_of};
 pub use member::{
     Address, DaemonName, Instance, InvalidWord, MAX_ADDRESS, MAX_ADDRESSES, MAX_DAEMON_NAME,
     MAX_MEMBERS, Newcomer, Record, Seat, Standing, is_daemon_name,

@@ -3,8 +3,8 @@
 use mpd_jobtable::listing::hosted;
 use mpd_jobtable::{JobTable, ManagerMessage, NoRoot, by_request, manager_messages, no_such_job};
 use mpd_sansio::Time;
-use mpd_wire::DaemonName;
 use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, MeetingAnswer, RingRequest};
+use mpd_wire::{ConsoleId, DaemonName};
 
 use crate::demand::Demand;
 use crate::guests::REFUSAL;
@@ -45,7 +45,7 @@ impl Alone {
 }
 
 /// Answers a console.
-pub(crate) fn answer(jobs: &JobTable, console: usize, request: RingRequest) -> Vec<Output> {
+pub(crate) fn answer(jobs: &JobTable, console: ConsoleId, request: RingRequest) -> Vec<Output> {
     match request {
         RingRequest::Jobs => listing(jobs, console),
         RingRequest::Job { job, order } => pass(jobs, console, &job, &order),
@@ -55,7 +55,7 @@ pub(crate) fn answer(jobs: &JobTable, console: usize, request: RingRequest) -> V
     }
 }
 
-fn listing(jobs: &JobTable, console: usize) -> Vec<Output> {
+fn listing(jobs: &JobTable, console: ConsoleId) -> Vec<Output> {
     let Ok(me) = DaemonName::new(jobs.name()) else { return vec![refused(console, "no name")] };
     let mut answers = Vec::new();
     for page in 0.. {
@@ -70,7 +70,7 @@ fn listing(jobs: &JobTable, console: usize) -> Vec<Output> {
     answers
 }
 
-fn pass(jobs: &JobTable, console: usize, job: &JobRef, order: &JobOrder) -> Vec<Output> {
+fn pass(jobs: &JobTable, console: ConsoleId, job: &JobRef, order: &JobOrder) -> Vec<Output> {
     let messages = match manager_messages(jobs, job, order) {
         Ok(messages) => messages,
         Err(NoRoot::Refused(problem)) => return vec![refused(console, &problem)],
@@ -85,7 +85,7 @@ fn pass(jobs: &JobTable, console: usize, job: &JobRef, order: &JobOrder) -> Vec<
 }
 
 /// The last answer to a console: a refusal.
-pub(crate) fn refused(console: usize, problem: &str) -> Output {
+pub(crate) fn refused(console: ConsoleId, problem: &str) -> Output {
     let reply = ConsoleReply::Refused { problem: problem.to_owned() };
     Output::Answer { console, reply, is_last: true }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use mpd_jobtable::Input as JobInput;
 use mpd_sansio::Time;
-use mpd_wire::JobId;
 use mpd_wire::frame::{self, InvalidFrame, Kind, Versions};
 use mpd_wire::job::{JobSpec, MAX_SPEC};
 use mpd_wire::message::{ConsoleReply, ManagerReport, Opening, VERSION};
+use mpd_wire::{ConsoleId, JobId};
 use serde::Deserialize;
 
 use crate::guests::{check_guest, check_job_of_guest};
@@ -65,7 +65,7 @@ enum State<D> {
 #[derive(Debug)]
 pub struct Connection<D> {
     /// Consoles are known by it.
-    token: usize,
+    console: ConsoleId,
     way: Way,
     /// Whether a debugger would find the job that it submits.
     is_findable: bool,
@@ -104,17 +104,17 @@ pub struct Handed<D> {
 
 impl<D> Connection<D> {
     /// A new connection, which has sent nothing. `is_findable`: whether a debugger would find its job.
-    pub const fn new(token: usize, way: Way, is_findable: bool, now: Time) -> Self {
+    pub const fn new(console: ConsoleId, way: Way, is_findable: bool, now: Time) -> Self {
         let state = match way {
             Way::Owner(_) => State::Owner,
             Way::Standing | Way::Guest(_) => State::ExpectOpening,
         };
-        Self { token, way, is_findable, state, since: now }
+        Self { console, way, is_findable, state, since: now }
     }
 
     /// The connection of the manager of `job`, which this daemon has started.
-    pub fn of_manager(token: usize, job: JobId, now: Time) -> Self {
-        Self { state: State::Manager(job), ..Self::new(token, Way::Standing, true, now) }
+    pub fn of_manager(console: ConsoleId, job: JobId, now: Time) -> Self {
+        Self { state: State::Manager(job), ..Self::new(console, Way::Standing, true, now) }
     }
 
     // ----- frames -----
@@ -169,9 +169,9 @@ impl<D> Connection<D> {
                 self.state = State::ExpectSpec { wanted, got: Vec::new(), passed: VecDeque::new() };
                 Taken::Passes
             }
-            Opening::Status { .. } => self.ask(Input::Status { console: self.token }, None),
+            Opening::Status { .. } => self.ask(Input::Status { console: self.console }, None),
             Opening::Ring { request, .. } => {
-                self.ask(Input::Asked { console: self.token, request }, None)
+                self.ask(Input::Asked { console: self.console, request }, None)
             }
             Opening::Register { .. } => {
                 self.state = State::Asking(None);
@@ -207,7 +207,7 @@ impl<D> Connection<D> {
             Way::Owner(pid) | Way::Guest(pid) => Some(pid),
         };
         let mut submitted =
-            Submitted { console: self.token, process, spec, spec_bytes: 0, notice: None };
+            Submitted { console: self.console, process, spec, spec_bytes: 0, notice: None };
         if !self.is_findable {
             submitted.never_hold(&mut handed.encoded);
         }

@@ -13,7 +13,7 @@ use mpd_wire::message::{
     Published, RingOrder, RingRequest,
 };
 use mpd_wire::names::Claim;
-use mpd_wire::{DaemonName, Record, Standing};
+use mpd_wire::{ConsoleId, DaemonName, Record, Standing};
 
 use crate::effect::{Effect, Farewell};
 use crate::outcome::{failures, outcome};
@@ -55,7 +55,7 @@ enum RequestKind {
 
 #[derive(Debug)]
 struct Ask {
-    console: usize,
+    console: ConsoleId,
     wanted: RequestKind,
     /// When to stop waiting for the list of members.
     until: Option<Time>,
@@ -66,9 +66,9 @@ struct Ask {
 pub(crate) struct Consoles {
     asks: BTreeMap<RequestId, Ask>,
     numbers: Numbers,
-    watchers: BTreeSet<usize>,
+    watchers: BTreeSet<ConsoleId>,
     /// Console, answer, and whether it is the last one.
-    answers: VecDeque<(usize, ConsoleReply, bool)>,
+    answers: VecDeque<(ConsoleId, ConsoleReply, bool)>,
     events: EventCounts,
     identity: RingIdentity,
 }
@@ -86,12 +86,12 @@ impl Consoles {
     }
 
     /// The next answer for a console, and whether it is the last one.
-    pub(crate) fn next_answer(&mut self) -> Option<(usize, ConsoleReply, bool)> {
+    pub(crate) fn next_answer(&mut self) -> Option<(ConsoleId, ConsoleReply, bool)> {
         self.answers.pop_front()
     }
 
     /// Forgets a console that is gone.
-    pub(crate) fn forget(&mut self, console: usize) {
+    pub(crate) fn forget(&mut self, console: ConsoleId) {
         self.watchers.remove(&console);
         self.asks.retain(|_, ask| ask.console != console);
     }
@@ -105,7 +105,7 @@ impl Consoles {
         &mut self,
         ring: &Ring,
         wall_us: u64,
-        console: usize,
+        console: ConsoleId,
         request: RingRequest,
     ) -> Option<Effect> {
         match request {
@@ -162,7 +162,7 @@ impl Consoles {
     }
 
     /// The state of the ring. The daemon's loop takes a request about a job.
-    fn print_state(&mut self, ring: &Ring, console: usize) -> Option<Effect> {
+    fn print_state(&mut self, ring: &Ring, console: ConsoleId) -> Option<Effect> {
         for (text, more) in state::pieces(ring) {
             self.post(console, ConsoleReply::State { text, more }, !more);
         }
@@ -170,7 +170,12 @@ impl Consoles {
     }
 
     /// Lets one member leave: this daemon if none is named.
-    fn exit(&mut self, ring: &Ring, console: usize, member: Option<DaemonName>) -> Option<Effect> {
+    fn exit(
+        &mut self,
+        ring: &Ring,
+        console: ConsoleId,
+        member: Option<DaemonName>,
+    ) -> Option<Effect> {
         let Some(member) = member.filter(|member| member != ring.name()) else {
             self.reply(console, ConsoleReply::Done { missing: Vec::new() });
             return Some(Effect::Leave(Farewell::Depart));
@@ -186,7 +191,7 @@ impl Consoles {
     fn drain(
         &mut self,
         ring: &Ring,
-        console: usize,
+        console: ConsoleId,
         members: Vec<DaemonName>,
         draining: bool,
     ) -> Option<Effect> {
@@ -200,12 +205,22 @@ impl Consoles {
     }
 
     /// Requests a page of all jobs.
-    fn ask_jobs(&mut self, console: usize, page: u32, missing: Vec<DaemonName>) -> Option<Effect> {
+    fn ask_jobs(
+        &mut self,
+        console: ConsoleId,
+        page: u32,
+        missing: Vec<DaemonName>,
+    ) -> Option<Effect> {
         self.scatter(console, RequestKind::Jobs { page, missing }, &RingOrder::ListJobs { page })
     }
 
     /// Requests a page of the usage of hosts and ranks.
-    fn ask_top(&mut self, console: usize, page: u32, missing: Vec<DaemonName>) -> Option<Effect> {
+    fn ask_top(
+        &mut self,
+        console: ConsoleId,
+        page: u32,
+        missing: Vec<DaemonName>,
+    ) -> Option<Effect> {
         self.scatter(console, RequestKind::Top { page, missing }, &RingOrder::Top { page })
     }
 
@@ -213,7 +228,7 @@ impl Consoles {
     fn order_job(
         &mut self,
         ring: &Ring,
-        console: usize,
+        console: ConsoleId,
         job: JobRef,
         order: JobOrder,
     ) -> Option<Effect> {
@@ -223,7 +238,7 @@ impl Consoles {
     }
 
     /// Lists all names of the ring.
-    fn list_names(&mut self, ring: &Ring, console: usize) -> Option<Effect> {
+    fn list_names(&mut self, ring: &Ring, console: ConsoleId) -> Option<Effect> {
         let published = |(host, claim): (&DaemonName, &Claim)| {
             let Claim { name, value, job, lock, .. } = claim.clone();
             Published { name, value, job, host: host.clone(), keyed: lock.is_some() }
@@ -235,29 +250,29 @@ impl Consoles {
         None
     }
 
-    fn refuse_stranger(&mut self, console: usize, name: &DaemonName) -> Option<Effect> {
+    fn refuse_stranger(&mut self, console: ConsoleId, name: &DaemonName) -> Option<Effect> {
         let text = format!("no daemon {name} is in the ring; 'mpdtrace' lists them");
         self.refuse(console, text)
     }
 
-    fn refuse(&mut self, console: usize, problem: String) -> Option<Effect> {
+    fn refuse(&mut self, console: ConsoleId, problem: String) -> Option<Effect> {
         self.reply(console, ConsoleReply::Refused { problem })
     }
 
     /// Sends the last answer. Always returns `None`.
-    pub(crate) fn reply(&mut self, console: usize, reply: ConsoleReply) -> Option<Effect> {
+    pub(crate) fn reply(&mut self, console: ConsoleId, reply: ConsoleReply) -> Option<Effect> {
         self.post(console, reply, true);
         None
     }
 
     /// Sends an answer.
-    pub(crate) fn post(&mut self, console: usize, reply: ConsoleReply, last: bool) {
+    pub(crate) fn post(&mut self, console: ConsoleId, reply: ConsoleReply, last: bool) {
         self.answers.push_back((console, reply, last));
     }
 
     fn post_page<T>(
         &mut self,
-        console: usize,
+        console: ConsoleId,
         page: Page<T>,
         missing: &[DaemonName],
         reply: impl Fn(Vec<T>, Vec<DaemonName>, bool) -> ConsoleReply,
@@ -267,7 +282,7 @@ impl Consoles {
         }
     }
 
-    fn add(&mut self, console: usize, wanted: RequestKind) -> RequestId {
+    fn add(&mut self, console: ConsoleId, wanted: RequestKind) -> RequestId {
         let id = self.numbers.next();
         self.asks.insert(id, Ask { console, wanted, until: None });
         id
@@ -275,7 +290,7 @@ impl Consoles {
 
     fn scatter(
         &mut self,
-        console: usize,
+        console: ConsoleId,
         wanted: RequestKind,
         order: &RingOrder,
     ) -> Option<Effect> {
@@ -371,7 +386,7 @@ impl Consoles {
         page: Page<T>,
         missing: &[DaemonName],
         reply: impl Fn(Vec<T>, Vec<DaemonName>, bool) -> ConsoleReply,
-    ) -> Option<usize> {
+    ) -> Option<ConsoleId> {
         let console = self.asks.remove(&request)?.console;
         let more = page.more;
         self.post_page(console, page, missing, reply);

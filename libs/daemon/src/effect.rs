@@ -2,6 +2,7 @@
 
 use mpd_jobtable::{Line, ManagerMessage};
 use mpd_ring::Input;
+use mpd_wire::ConsoleId;
 use mpd_wire::message::ConsoleReply;
 
 use crate::output::RingAction;
@@ -14,7 +15,7 @@ pub(crate) enum Effect {
     /// To the manager of a job on this host: a message.
     Report(ManagerMessage),
     /// To a console: an answer, and whether it is the last one.
-    Answer(usize, ConsoleReply, bool),
+    Answer(ConsoleId, ConsoleReply, bool),
     Log(Line),
     /// To the process.
     Perform(RingAction),

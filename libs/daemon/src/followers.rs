@@ -11,7 +11,7 @@ use std::time::Duration;
 use mpd_ring::{Input, RequestId, Ring};
 use mpd_sansio::Time;
 use mpd_wire::message::{ConsoleReply, EventPage, JobRef, OrderAnswer, RingOrder};
-use mpd_wire::{DaemonName, Standing};
+use mpd_wire::{ConsoleId, DaemonName, Standing};
 
 use crate::effect::Effect;
 use crate::request::{Gathered, Numbers, Requester, payload_of, read_payload};
@@ -38,7 +38,7 @@ enum State {
 /// A console that follows the events of a job.
 #[derive(Debug)]
 struct Follower {
-    console: usize,
+    console: ConsoleId,
     job: JobRef,
     /// The number of the next event; `None`: the oldest one that is kept.
     next: Option<u64>,
@@ -67,7 +67,7 @@ impl Followers {
         &mut self,
         now: Time,
         ring: &Ring,
-        console: usize,
+        console: ConsoleId,
         job: JobRef,
         from: Option<u64>,
     ) -> Option<Effect> {
@@ -91,18 +91,18 @@ impl Followers {
     }
 
     /// Forgets a console that is gone.
-    pub(crate) fn forget_console(&mut self, console: usize) {
+    pub(crate) fn forget_console(&mut self, console: ConsoleId) {
         self.followers.retain(|follower| follower.console != console);
     }
 
     /// The consoles that must read before the next order.
-    pub(crate) fn full(&self) -> Vec<usize> {
+    pub(crate) fn full(&self) -> Vec<ConsoleId> {
         let full = self.followers.iter().filter(|follower| follower.state == State::Full);
         full.map(|follower| follower.console).collect()
     }
 
     /// A console has read all events that were sent to it.
-    pub(crate) fn has_read(&mut self, now: Time, console: usize) {
+    pub(crate) fn has_read(&mut self, now: Time, console: ConsoleId) {
         if let Some(follower) =
             self.followers.iter_mut().find(|follower| follower.console == console)
             && follower.state == State::Full
@@ -294,7 +294,7 @@ fn is_away(ring: &Ring, job: &JobRef) -> bool {
     record.is_some_and(|record| record.standing != Standing::Live)
 }
 
-fn refusal(console: usize, problem: String) -> Effect {
+fn refusal(console: ConsoleId, problem: String) -> Effect {
     Effect::Answer(console, ConsoleReply::Refused { problem }, true)
 }
 
@@ -306,7 +306,7 @@ mod tests {
     use crate::tests::{name, ring};
 
     const NOW: Time = Time::ZERO;
-    const CONSOLE: usize = 20;
+    const CONSOLE: ConsoleId = ConsoleId(20);
 
     fn page(numbers: std::ops::Range<u64>, is_over: bool) -> OrderAnswer {
         let event = |number| JobEvent { number, at_us: 1, change: JobChange::JobEnded { code: 0 } };

@@ -4,7 +4,7 @@ use mpd_jobtable::Input as JobInput;
 use mpd_ring::Input as RingInput;
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{ConsoleReply, HostUse, RingRequest, RunUse, ScatterId};
-use mpd_wire::{DaemonName, Record};
+use mpd_wire::{ConsoleId, DaemonName, Record};
 
 use crate::allocations::HookEnd;
 use crate::output::HookId;
@@ -18,14 +18,14 @@ pub enum Input {
     Ring(RingEvent),
     /// A console asks.
     Asked {
-        console: usize,
+        console: ConsoleId,
         request: RingRequest,
     },
     /// A console asks for the state of this daemon.
     Status {
-        console: usize,
+        console: ConsoleId,
     },
-    ConsoleGone(usize),
+    ConsoleGone(ConsoleId),
     /// A console submits a job. [`crate::Output::HandOver`] follows, or an answer with the reason of a refusal.
     Submitted(Box<Submitted>),
     /// A signal, or the end of the process that holds this daemon: it is to leave and end.
@@ -35,7 +35,7 @@ pub enum Input {
 /// A job that a console submits. It has been checked.
 #[derive(Debug)]
 pub struct Submitted {
-    pub console: usize,
+    pub console: ConsoleId,
     /// In a private ring, the process that gives the job its id.
     pub process: Option<u32>,
     pub spec: JobSpec,
@@ -52,7 +52,7 @@ pub enum RingEvent {
     Link(RingInput),
     /// The answer to [`crate::RingAction::Ping`].
     Pinged {
-        console: usize,
+        console: ConsoleId,
         /// The measured time, or why there is none.
         reply: ConsoleReply,
     },
@@ -61,7 +61,7 @@ pub enum RingEvent {
     /// The list of members has come.
     Introduced(Vec<Record>),
     /// A console has read everything that was sent to it.
-    ConsoleRead(usize),
+    ConsoleRead(ConsoleId),
     /// Root has set or removed the mark that drains this host for all users.
     HostMarked(bool),
     /// The answer to [`crate::RingAction::Measure`].

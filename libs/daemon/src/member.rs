@@ -23,7 +23,7 @@ use mpd_ring::{Event, Input as RingInput, Output as RingOutput, RequestId, Ring}
 use mpd_sansio::{Pump, Time};
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{ConsoleReply, Launch, ManagerOrder, RingRequest, ScatterId};
-use mpd_wire::{DaemonName, Instance, JobId};
+use mpd_wire::{ConsoleId, DaemonName, Instance, JobId};
 
 use crate::allocations::{Allocations, Here};
 use crate::consoles::Consoles;
@@ -198,7 +198,7 @@ impl Member {
     }
 
     /// A console is gone.
-    pub(crate) fn forget_console(&mut self, turn: Turn<'_>, console: usize) {
+    pub(crate) fn forget_console(&mut self, turn: Turn<'_>, console: ConsoleId) {
         self.consoles.forget(console);
         self.followers.forget_console(console);
         let effect = self.allocations.forget_console(console);
@@ -330,7 +330,7 @@ impl Member {
     }
 
     /// The consoles that get their next events of a job when they have read the last ones; see [`RingEvent::ConsoleRead`].
-    pub(crate) fn full_consoles(&self) -> Vec<usize> {
+    pub(crate) fn full_consoles(&self) -> Vec<ConsoleId> {
         self.followers.full()
     }
 
@@ -345,7 +345,7 @@ impl Member {
     }
 
     /// Handles a console's request.
-    pub(crate) fn ask(&mut self, turn: Turn<'_>, console: usize, request: RingRequest) {
+    pub(crate) fn ask(&mut self, turn: Turn<'_>, console: ConsoleId, request: RingRequest) {
         let (ring, wall_us) = (self.pump.machine(), turn.wall_us);
         let effect = match request {
             RingRequest::Slots(payload) => self.allocations.ask(ring, wall_us, console, &payload),

@@ -20,7 +20,7 @@ use mpd_ring::Ring;
 use mpd_sansio::{Time, UNDRAINED};
 use mpd_wire::job::Notice;
 use mpd_wire::message::{Launch, ManagerOrder, Phase, RingRequest, ScatterId, Span};
-use mpd_wire::{Instance, JobId};
+use mpd_wire::{ConsoleId, Instance, JobId};
 
 use crate::alone::{self, Alone};
 use crate::demand::Demand;
@@ -86,7 +86,7 @@ enum Part {
 #[derive(Debug)]
 enum Starting {
     /// The console that has submitted the job. Then the job is announced to its other hosts.
-    Root { console: usize, announcement: Option<Announcement> },
+    Root { console: ConsoleId, announcement: Option<Announcement> },
     /// The member that has announced the job.
     Branch { order: ScatterId, job: JobId },
 }
@@ -233,7 +233,7 @@ impl Node {
     }
 
     /// The console whose job starts now.
-    pub const fn submitter(&self) -> Option<usize> {
+    pub const fn submitter(&self) -> Option<ConsoleId> {
         match &self.starting {
             Some(Starting::Root { console, .. }) => Some(*console),
             Some(Starting::Branch { .. }) | None => None,
@@ -274,7 +274,7 @@ impl Node {
 
     /// The consoles that get their next events of a job when they have read the last ones; see
     /// [`crate::RingEvent::ConsoleRead`].
-    pub fn full_consoles(&self) -> Vec<usize> {
+    pub fn full_consoles(&self) -> Vec<ConsoleId> {
         self.member().map(Member::full_consoles).unwrap_or_default()
     }
 
@@ -330,7 +330,7 @@ impl Node {
     }
 
     /// Handles a console's request about the ring.
-    fn ask(&mut self, at: At<'_>, console: usize, request: RingRequest) {
+    fn ask(&mut self, at: At<'_>, console: ConsoleId, request: RingRequest) {
         match &mut self.part {
             Part::Member(member) => member.ask(turn(&self.jobs, at), console, request),
             Part::Alone(_) => {
@@ -343,7 +343,7 @@ impl Node {
     }
 
     /// A manager registers. One of a job that was cancelled before is ordered to end.
-    fn registered(&mut self, connection: usize, result: Result<JobId, String>) {
+    fn registered(&mut self, connection: ConsoleId, result: Result<JobId, String>) {
         let is_cancelled = |job: &JobId| {
             let member = self.member();
             self.jobs.has_branch(job) && member.is_some_and(|member| member.is_cancelled(job))
@@ -384,7 +384,7 @@ impl Node {
     ///
     /// # Errors
     /// The list of its hosts is too long; a text for people.
-    pub fn start(&mut self, at: At<'_>, console: usize, launch: Launch) -> Result<(), String> {
+    pub fn start(&mut self, at: At<'_>, console: ConsoleId, launch: Launch) -> Result<(), String> {
         self.begin(at.now, console, (launch, false), Given::default())?;
         self.settle(at);
         Ok(())
@@ -394,7 +394,7 @@ impl Node {
     fn begin(
         &mut self,
         now: Time,
-        console: usize,
+        console: ConsoleId,
         (launch, trace): (Launch, bool),
         given: Given,
     ) -> Result<(), String> {
@@ -424,7 +424,7 @@ impl Node {
     }
 
     /// Refuses the job of a console.
-    fn refuse(&mut self, console: usize, problem: &str) {
+    fn refuse(&mut self, console: ConsoleId, problem: &str) {
         let line = mpd_jobtable::Line::warn(format!("job refused: {problem}"));
         self.outputs.extend([Output::Log(line), alone::refused(console, problem)]);
     }

@@ -4,7 +4,7 @@ use mpd_alloc::data::{AllocRequest, Strings};
 use mpd_jobtable::{Action, Line, ManagerMessage, Question};
 use mpd_ring::{Connect, LinkId, Token};
 use mpd_wire::message::{ConsoleReply, RingMessage, ScatterId};
-use mpd_wire::{Address, DaemonName, JobId};
+use mpd_wire::{Address, ConsoleId, DaemonName, JobId};
 
 /// A run of the hook of a site's scheduler. No number is used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,14 +21,14 @@ pub enum Output {
     /// The manager of this job is dead. Give its last reports, and then `mpd_jobtable::Input::ManagerGone`.
     LastReports(JobId),
     /// The answer to `mpd_jobtable::Input::Registers`: the job of the manager, or a text for people.
-    Registered { connection: usize, result: Result<JobId, String> },
+    Registered { connection: ConsoleId, result: Result<JobId, String> },
     /// The job of this console has started: its root manager has the connection now.
-    HandOver(usize),
+    HandOver(ConsoleId),
 
     // Consoles and managers.
     /// Answer a console. If it is gone or does not read: [`crate::Input::ConsoleGone`].
     Answer {
-        console: usize,
+        console: ConsoleId,
         /// The answer.
         reply: ConsoleReply,
         /// Whether it is the last one.
@@ -57,7 +57,7 @@ pub enum RingAction {
     CloseAll,
     /// Measure the time to a daemon for a console. The answer is [`crate::RingEvent::Pinged`].
     Ping {
-        console: usize,
+        console: ConsoleId,
         /// The member that must answer; `None`: any daemon of the ring.
         name: Option<DaemonName>,
         /// The addresses of the member, or the one that the user gave.

@@ -17,7 +17,7 @@ use mpd_wire::message::{
     RingOrder, RingRequest,
 };
 use mpd_wire::names::{Claim, Hold, Lock, NameKey, SALT};
-use mpd_wire::{Address, DaemonName, JobId, Pid, RankSet, Record, Standing};
+use mpd_wire::{Address, ConsoleId, DaemonName, JobId, Pid, RankSet, Record, Standing};
 
 use crate::consoles::Consoles;
 use crate::effect::{Effect, Farewell};
@@ -33,7 +33,7 @@ use crate::view::RingIdentity;
 const NOW: Time = Time::ZERO;
 
 /// The console of these tests.
-const CONSOLE: usize = 20;
+const CONSOLE: ConsoleId = ConsoleId(20);
 
 pub(crate) fn name(text: &str) -> DaemonName {
     DaemonName::new(text).unwrap()

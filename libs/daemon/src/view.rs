@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mpd_ring::Ring;
 use mpd_wire::message::{ConsoleReply, MemberView, RingView};
-use mpd_wire::{Address, DaemonName, MAX_MEMBERS, Record, Standing};
+use mpd_wire::{Address, ConsoleId, DaemonName, MAX_MEMBERS, Record, Standing};
 
 use crate::output::RingAction;
 
@@ -65,7 +65,7 @@ fn member(ring: &Ring, record: &Record) -> MemberView {
 }
 
 /// The ping of `target`, a member or an address.
-pub(crate) fn ping(ring: &Ring, console: usize, target: String) -> RingAction {
+pub(crate) fn ping(ring: &Ring, console: ConsoleId, target: String) -> RingAction {
     let member = DaemonName::new(&target).ok().and_then(|name| ring.record(&name));
     let (name, addresses) = match member {
         Some(record) => (Some(record.name.clone()), record.addresses.clone()),

@@ -5,15 +5,15 @@ use std::time::Duration;
 use mpd_daemon::{Connection, Input, Submitted, Taken, Way, check_guest, most_consoles};
 use mpd_jobtable::Input as JobInput;
 use mpd_sansio::Time;
-use mpd_wire::RankSet;
 use mpd_wire::frame::Kind;
 use mpd_wire::job::{Argset, JobSpec, OnCrash};
 use mpd_wire::message::{JobOrder, JobRef, Opening, RingRequest, VERSION};
+use mpd_wire::{ConsoleId, RankSet};
 
 const NOW: Time = Time::ZERO;
 
 fn new(way: Way) -> Connection<u8> {
-    Connection::new(20, way, true, NOW)
+    Connection::new(ConsoleId(20), way, true, NOW)
 }
 
 fn refusal(way: Way, opening: &str) -> String {
@@ -76,7 +76,10 @@ fn another_version_is_refused_before_the_rest_is_read_and_an_unknown_request_by_
     }
     let status =
         new(Way::Standing).take(Kind::Control, br#"{"status":{"version":[10,12],"later":1}}"#);
-    assert!(matches!(status, Ok(Taken::Asks(Input::Status { console: 20 }))), "{status:?}");
+    assert!(
+        matches!(status, Ok(Taken::Asks(Input::Status { console: ConsoleId(20) }))),
+        "{status:?}"
+    );
     assert!(refusal(Way::Standing, "{}").starts_with("malformed message"));
 }
 
@@ -113,7 +116,7 @@ fn a_specification_comes_whole_with_two_descriptors_and_a_guest_may_only_debug()
     let mut connection = submitting(new(Way::Owner(7)), encoded.len(), &[1, 2]);
     assert!(matches!(connection.take(Kind::Spec, &encoded[..3]), Ok(Taken::Frame)));
     let submitted = submitted(connection.take(Kind::Spec, &encoded[3..]));
-    assert_eq!((submitted.console, submitted.process), (20, Some(7)));
+    assert_eq!((submitted.console, submitted.process), (ConsoleId(20), Some(7)));
     assert_eq!(submitted.spec_bytes as usize, encoded.len());
     let handed = connection.handed().unwrap();
     assert_eq!((&handed.encoded, handed.outputs), (&encoded, [1, 2]));
@@ -133,7 +136,7 @@ fn a_specification_comes_whole_with_two_descriptors_and_a_guest_may_only_debug()
 fn a_job_that_no_debugger_would_find_does_not_hold_crashed_ranks() {
     for (hold, is_findable) in [(true, false), (false, false), (true, true)] {
         let encoded = spec(hold).encode();
-        let connection = Connection::new(20, Way::Standing, is_findable, NOW);
+        let connection = Connection::new(ConsoleId(20), Way::Standing, is_findable, NOW);
         let mut connection = submitting(connection, encoded.len(), &[1, 2]);
         let submitted = submitted(connection.take(Kind::Spec, &encoded));
         assert_eq!(submitted.notice.is_some(), hold && !is_findable);
@@ -145,7 +148,8 @@ fn a_job_that_no_debugger_would_find_does_not_hold_crashed_ranks() {
 
 #[test]
 fn a_manager_reports_and_sends_nothing_else() {
-    let mut manager: Connection<u8> = Connection::of_manager(20, "1@h1".parse().unwrap(), NOW);
+    let mut manager: Connection<u8> =
+        Connection::of_manager(ConsoleId(20), "1@h1".parse().unwrap(), NOW);
     let begun = manager.take(Kind::Control, br#""begun""#);
     assert!(
         matches!(begun, Ok(Taken::Report(Input::Jobs(JobInput::Reported { .. })))),

@@ -22,9 +22,9 @@ use mpd_wire::message::{
     ConsoleReply, HostLimits, HostUse, JobOrder, JobRef, Launch, ManagerOrder, ManagerReport,
     NameAnswer, NameOperation, Opening, RingOrder, RingRequest, VERSION,
 };
-use mpd_wire::{Address, DaemonName, Instance, JobId, Pid, RankSet};
+use mpd_wire::{Address, ConsoleId, DaemonName, Instance, JobId, Pid, RankSet};
 
-const CONSOLE: usize = 20;
+const CONSOLE: ConsoleId = ConsoleId(20);
 
 /// A host whose answers are always the same.
 struct Calm;
@@ -458,12 +458,15 @@ fn a_manager_whose_job_was_cancelled_meanwhile_registers_and_is_ordered_to_end()
         manager: Instance::from_bytes([4; 16]),
         key: launch.key,
     };
-    let outputs =
-        host.put(Input::Jobs(JobInput::Registers { connection: 30, opening, pid: Pid(9) }));
+    let outputs = host.put(Input::Jobs(JobInput::Registers {
+        connection: ConsoleId(30),
+        opening,
+        pid: Pid(9),
+    }));
     let kill = ManagerMessage::new(job, ManagerOrder::Kill);
     let [
         Output::Log(_),
-        Output::Registered { connection: 30, result: Ok(_) },
+        Output::Registered { connection: ConsoleId(30), result: Ok(_) },
         Output::ToManager(message),
     ] = &outputs[..]
     else {

@@ -3,7 +3,7 @@
 use mpd_leftovers::record::JobRecord;
 use mpd_wire::job::{ManagerEnd, Notice};
 use mpd_wire::message::{JobRef, Launch, ManagerReport, Opening, Span};
-use mpd_wire::{JobId, Pid};
+use mpd_wire::{ConsoleId, JobId, Pid};
 
 /// An event.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub enum Input {
     ManagerClosed(JobId),
     /// A manager whose daemon was replaced registers. The answer is [`crate::Event::Registered`].
     Registers {
-        connection: usize,
+        connection: ConsoleId,
         opening: Opening,
         pid: Pid,
     },
@@ -55,10 +55,10 @@ pub enum Input {
     // Consoles.
     /// A console asks for the state of the manager of a job. Answers follow.
     StateAsked {
-        console: usize,
+        console: ConsoleId,
         job: JobRef,
     },
-    ConsoleGone(usize),
+    ConsoleGone(ConsoleId),
 }
 
 /// What the root manager gets besides its job.

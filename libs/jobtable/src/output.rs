@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mpd_leftovers::record::JobRecord;
 use mpd_wire::job::ManagerEnd;
 use mpd_wire::message::{ConsoleReply, ManagerOrder, ManagerReport};
-use mpd_wire::{JobId, Pid};
+use mpd_wire::{ConsoleId, JobId, Pid};
 
 use crate::children::DeadManager;
 use crate::line::Line;
@@ -61,9 +61,9 @@ pub enum Event {
     /// Send a message to a manager here.
     ToManager(ManagerMessage),
     /// Answer a console.
-    Answer { console: usize, reply: ConsoleReply, is_last: bool },
+    Answer { console: ConsoleId, reply: ConsoleReply, is_last: bool },
     /// The answer to [`Input::Registers`](crate::Input::Registers): the job of the manager, or a text for people.
-    Registered { connection: usize, result: Result<JobId, String> },
+    Registered { connection: ConsoleId, result: Result<JobId, String> },
     /// A report of a manager that is for the ring.
     Reported { job: JobId, report: ManagerReport },
     /// The job ended before all its managers had connected: it is over on all hosts.

@@ -5,7 +5,7 @@ use mpd_wire::job::MAX_RANKS;
 use mpd_wire::message::{
     ConsoleReply, JobRef, MAX_RUNS, ManagerOrder, ManagerReport, RankRun, SpawnState,
 };
-use mpd_wire::{JobId, Rank};
+use mpd_wire::{ConsoleId, JobId, Rank};
 
 use crate::line::Line;
 use crate::listing::shortened;
@@ -129,7 +129,7 @@ impl JobTable {
     // ----- the states of managers, for consoles -----
 
     /// Handles a console's request for the state of the manager of a job.
-    pub(crate) fn ask_state(&mut self, console: usize, job: &JobRef) {
+    pub(crate) fn ask_state(&mut self, console: ConsoleId, job: &JobRef) {
         let asked = self.manager_of(job).and_then(|job| {
             let problem = || "too many consoles wait for a state; try again".to_owned();
             self.states.ask(console, job).ok_or_else(problem)
@@ -149,7 +149,7 @@ impl JobTable {
         }
     }
 
-    fn answer(&mut self, console: usize, reply: ConsoleReply, is_last: bool) {
+    fn answer(&mut self, console: ConsoleId, reply: ConsoleReply, is_last: bool) {
         self.tell(Event::Answer { console, reply, is_last });
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mpd_wire::JobId;
 use mpd_wire::message::ManagerOrder;
+use mpd_wire::{ConsoleId, JobId};
 
 use crate::manager_message::ManagerMessage;
 
@@ -12,7 +12,7 @@ const MAX_ASKS: usize = 64;
 
 #[derive(Debug)]
 struct Ask {
-    console: usize,
+    console: ConsoleId,
     job: JobId,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct States {
 impl States {
     /// Notes that a console waits for the state of the manager of `job`. Returns the message to the manager; `None`
     /// if too many consoles wait.
-    pub(crate) fn ask(&mut self, console: usize, job: JobId) -> Option<ManagerMessage> {
+    pub(crate) fn ask(&mut self, console: ConsoleId, job: JobId) -> Option<ManagerMessage> {
         if self.asks.len() >= MAX_ASKS {
             return None;
         }
@@ -37,7 +37,7 @@ impl States {
     }
 
     /// The console that waits for this piece of the state of the manager of `job`. The last piece ends the wait.
-    pub(crate) fn take(&mut self, job: &JobId, request: u32, more: bool) -> Option<usize> {
+    pub(crate) fn take(&mut self, job: &JobId, request: u32, more: bool) -> Option<ConsoleId> {
         let console = self.asks.get(&request).filter(|ask| ask.job == *job)?.console;
         if !more {
             self.asks.remove(&request);
@@ -46,13 +46,13 @@ impl States {
     }
 
     /// Handles the closed connection of the manager of `job`. Returns the consoles that wait for it.
-    pub(crate) fn lose_manager(&mut self, job: &JobId) -> Vec<usize> {
+    pub(crate) fn lose_manager(&mut self, job: &JobId) -> Vec<ConsoleId> {
         let lost = self.asks.extract_if(.., |_, ask| ask.job == *job);
         lost.map(|(_, ask)| ask.console).collect()
     }
 
     /// Forgets a console that is gone.
-    pub(crate) fn forget_console(&mut self, console: usize) {
+    pub(crate) fn forget_console(&mut self, console: ConsoleId) {
         self.asks.retain(|_, ask| ask.console != console);
     }
 }
@@ -75,21 +75,22 @@ mod tests {
     #[test]
     fn a_console_gets_the_pieces_of_its_own_manager_until_the_last() {
         let mut states = States::default();
-        let [one, two] = [(20, 1), (21, 2)].map(|(c, number)| request(states.ask(c, job(number))));
+        let [one, two] =
+            [(20, 1), (21, 2)].map(|(c, number)| request(states.ask(ConsoleId(c), job(number))));
         assert_eq!(states.take(&job(2), one, false), None, "another job's manager answers");
-        assert_eq!(states.take(&job(1), one, true), Some(20));
-        assert_eq!(states.take(&job(1), one, false), Some(20));
+        assert_eq!(states.take(&job(1), one, true), Some(ConsoleId(20)));
+        assert_eq!(states.take(&job(1), one, false), Some(ConsoleId(20)));
         assert_eq!(states.take(&job(1), one, false), None);
-        assert_eq!(states.lose_manager(&job(2)), [21]);
+        assert_eq!(states.lose_manager(&job(2)), [ConsoleId(21)]);
         assert_eq!(states.take(&job(2), two, false), None);
     }
 
     #[test]
     fn consoles_that_are_gone_make_room() {
         let mut states = States::default();
-        assert!((0..MAX_ASKS).all(|console| states.ask(console, job(1)).is_some()));
-        assert!(states.ask(99, job(1)).is_none());
-        states.forget_console(3);
-        assert!(states.ask(99, job(1)).is_some());
+        assert!((0..MAX_ASKS).all(|console| states.ask(ConsoleId(console), job(1)).is_some()));
+        assert!(states.ask(ConsoleId(99), job(1)).is_none());
+        states.forget_console(ConsoleId(3));
+        assert!(states.ask(ConsoleId(99), job(1)).is_some());
     }
 }

@@ -10,7 +10,7 @@ use mpd_wire::message::{
     ConsoleReply, HostLimits, JobRef, Launch, ManagerOrder, ManagerReport, Opening, RankRun,
     VERSION,
 };
-use mpd_wire::{DaemonName, Instance, JobId, Pid, RankSet};
+use mpd_wire::{ConsoleId, DaemonName, Instance, JobId, Pid, RankSet};
 
 use crate::{
     Action, Answer, Beginning, Event, Given, Input, JobTable, Marked, Output, Question, RecordState,
@@ -256,7 +256,7 @@ fn registers(job: &JobId, tree_index: u32) -> Input {
         manager: Instance::from_bytes([4; 16]),
         key: JobKey::from_bytes([3; 32]),
     };
-    Input::Registers { connection: 7, opening, pid: Pid(9) }
+    Input::Registers { connection: ConsoleId(7), opening, pid: Pid(9) }
 }
 
 fn ended() -> ManagerReport {
@@ -499,7 +499,7 @@ fn a_job_of_an_earlier_daemon_is_adopted_swept_or_forgotten_by_its_record() {
     assert_eq!(host.table.new_id(None).unwrap(), job("10@h2", 2), "numbers go on");
     host.give(registers(&held, 0));
     assert!(
-        matches!(&host.events[..], [Event::Registered { connection: 7, result: Ok(job) }] if *job == held)
+        matches!(&host.events[..], [Event::Registered { connection: ConsoleId(7), result: Ok(job) }] if *job == held)
     );
     host.pass(1000);
     assert!(host.table.are_known() && host.table.root(&held) == Some(true));
@@ -553,12 +553,19 @@ fn a_root_manager_is_found_by_the_whole_id_of_its_job() {
 fn a_console_gets_the_state_of_a_manager_or_the_reason_why_there_is_none() {
     let mut host = Host::new();
     let one = job("1@h2", 2);
-    let ask = |job: &str| Input::StateAsked { console: 20, job: JobRef::Id(job.parse().unwrap()) };
+    let ask = |job: &str| Input::StateAsked {
+        console: ConsoleId(20),
+        job: JobRef::Id(job.parse().unwrap()),
+    };
     host.give(ask("1@h2"));
     let is_refusal = |event: &Event| {
         matches!(
             event,
-            Event::Answer { console: 20, reply: ConsoleReply::Refused { .. }, is_last: true }
+            Event::Answer {
+                console: ConsoleId(20),
+                reply: ConsoleReply::Refused { .. },
+                is_last: true
+            }
         )
     };
     assert!(matches!(&host.events[..], [refusal] if is_refusal(refusal)), "{:?}", host.events);
@@ -568,7 +575,10 @@ fn a_console_gets_the_state_of_a_manager_or_the_reason_why_there_is_none() {
     let Some(Event::ToManager(message)) = host.events.pop() else { panic!("no question") };
     let ManagerOrder::State { request } = message.order else { panic!("{message:?}") };
     host.report(&one, ManagerReport::State { request, text: "all".to_owned(), more: true });
-    assert!(matches!(host.events.pop(), Some(Event::Answer { console: 20, is_last: false, .. })));
+    assert!(matches!(
+        host.events.pop(),
+        Some(Event::Answer { console: ConsoleId(20), is_last: false, .. })
+    ));
     host.give(Input::ManagerClosed(one));
     assert!(host.events.pop().is_some_and(|event| is_refusal(&event)));
 }

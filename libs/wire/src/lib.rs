@@ -26,9 +26,9 @@ pub mod names;
 mod stream;
 
 pub use mpd_base::{
-    Address, DaemonName, Instance, InvalidJobId, InvalidRankSet, InvalidWord, JobId, MAX_ADDRESS,
-    MAX_ADDRESSES, MAX_DAEMON_NAME, MAX_MEMBERS, Newcomer, Pid, Rank, RankSet, Record, Seat,
-    Standing, binary, bounded, console_of, digest, hex, is_daemon_name, is_plain, one_line,
+    Address, ConsoleId, DaemonName, Instance, InvalidJobId, InvalidRankSet, InvalidWord, JobId,
+    MAX_ADDRESS, MAX_ADDRESSES, MAX_DAEMON_NAME, MAX_MEMBERS, Newcomer, Pid, Rank, RankSet, Record,
+    Seat, Standing, binary, bounded, console_of, digest, hex, is_daemon_name, is_plain, one_line,
 };
 pub use mpd_frame as frame;
 pub use stream::Stream;

@@ -43,8 +43,8 @@ use mpd_io::process::tree;
 use mpd_io::ring::rundir::RunDir;
 use mpd_jobtable::{Answer, Beginning, Input as JobInput, JobTable, ManagerMessage, Question};
 use mpd_sansio::Time;
-use mpd_wire::Instance;
 use mpd_wire::message::{ConsoleReply, HostLimits};
+use mpd_wire::{ConsoleId, Instance};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -117,7 +117,7 @@ struct Daemon {
     /// What follows from outputs, for the node.
     inbox: VecDeque<Input>,
     /// In a turn: answers of the ring, each with the flag whether it is the last one. They are sent after it.
-    answers: VecDeque<(usize, ConsoleReply, bool)>,
+    answers: VecDeque<(ConsoleId, ConsoleReply, bool)>,
     /// Also messages to managers, and the connections that are passed with them.
     messages: VecDeque<(ManagerMessage, Option<OwnedFd>)>,
     /// Signals may be waiting.

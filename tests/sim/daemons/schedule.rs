@@ -6,7 +6,7 @@ use mpd_alloc::data::{AllocRequest, Hardness, Strings};
 use mpd_alloc::exchange::{self, Ask};
 use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, NameOperation, RingRequest};
 use mpd_wire::names::Hold;
-use mpd_wire::{DaemonName, JobId};
+use mpd_wire::{ConsoleId, DaemonName, JobId};
 
 use crate::checks;
 use crate::process::{Process, SLOTS};
@@ -195,7 +195,7 @@ fn calm(world: &mut World) {
 
 fn close_all(world: &mut World, host: usize) {
     let Some(process) = world.process(host) else { return };
-    let consoles: Vec<usize> = process.consoles.keys().copied().collect();
+    let consoles: Vec<ConsoleId> = process.consoles.keys().copied().collect();
     for console in consoles {
         act(world, host, |process, now| process.close(now, console));
     }

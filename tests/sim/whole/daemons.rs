@@ -6,7 +6,7 @@ use mpd_wire::job::{ManagerEnd, RankEnd};
 use mpd_wire::message::{
     ConsoleReply, JobOrder, JobRef, ManagerOrder, ManagerReport, Opening, RingRequest, VERSION,
 };
-use mpd_wire::{JobId, Pid};
+use mpd_wire::{ConsoleId, JobId, Pid};
 
 use super::manager::{ForManager, Manager};
 use super::suite::{Event, LOCAL, Suite};
@@ -81,7 +81,7 @@ impl Suite {
                 Output::HandOver(_) => {}
                 Output::Answer { console, reply: ConsoleReply::Refused { problem }, .. } => {
                     self.submitted = None;
-                    self.refuse(console - SUBMITTERS, &problem);
+                    self.refuse(console.0 - SUBMITTERS.0, &problem);
                 }
                 Output::ToManager(message) => self.pass_on(host, message),
                 Output::Log(line) => self.say(host, &line.text),
@@ -141,7 +141,7 @@ impl Suite {
             return self.refuse(job, "no daemon");
         }
         self.submitted = Some((job, spec.encode()));
-        let (console, process) = (SUBMITTERS + job, None);
+        let (console, process) = (ConsoleId(SUBMITTERS.0 + job), None);
         let (spec_bytes, notice) = (0, None);
         let submitted = Submitted { console, process, spec, spec_bytes, notice };
         self.tell_daemon(host, Input::Submitted(Box::new(submitted)));
@@ -178,12 +178,17 @@ impl Suite {
             let input = ForManager::Registered(false);
             return self.push(LOCAL, Event::Manager(host, pid, input));
         }
-        let connection = usize::try_from(pid).expect("a process");
+        let connection = ConsoleId(usize::try_from(pid).expect("a process"));
         self.give_table(host, TableInput::Registers { connection, opening, pid: Pid(pid) });
     }
 
     /// A daemon that does not know the job refuses its manager.
-    fn registered(&mut self, host: usize, connection: usize, result: Result<JobId, String>) {
+    fn registered(
+        &mut self,
+        host: usize,
+        ConsoleId(connection): ConsoleId,
+        result: Result<JobId, String>,
+    ) {
         let pid = i32::try_from(connection).expect("a process");
         let (Ok(job), Some(manager)) = (result, self.hosts[host].managers.get_mut(&pid)) else {
             return;

@@ -2,6 +2,7 @@
 //!
 //! Exit code 0 accepts; any other refuses, and the first line of its standard error is the reason.
 
+use mpd_wire::ConsoleId;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ pub enum HookEnd {
 /// A request that a hook has accepted or refused.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Judged {
-    pub(crate) console: usize,
+    pub(crate) console: ConsoleId,
     /// The request, or why it is refused.
     pub(crate) result: Result<AllocRequest, String>,
 }
@@ -41,7 +42,7 @@ pub(crate) struct Judged {
 #[derive(Debug)]
 struct Running {
     /// The console, while it is there.
-    console: Option<usize>,
+    console: Option<ConsoleId>,
     request: AllocRequest,
     until: Time,
     is_late: bool,
@@ -51,7 +52,7 @@ struct Running {
 #[derive(Debug)]
 pub(crate) struct Hooks {
     is_set: bool,
-    waiting: VecDeque<(usize, AllocRequest, Strings)>,
+    waiting: VecDeque<(ConsoleId, AllocRequest, Strings)>,
     running: BTreeMap<HookId, Running>,
     last: HookId,
 }
@@ -81,7 +82,7 @@ impl Hooks {
     /// Too many wait, as a text.
     pub(crate) fn add(
         &mut self,
-        console: usize,
+        console: ConsoleId,
         request: AllocRequest,
         strings: Strings,
     ) -> Result<(), String> {
@@ -94,7 +95,7 @@ impl Hooks {
 
     /// Forgets the request of a console that is gone. Returns its hook if one runs; `None` if no hook has seen it, and
     /// an error if there is no such request.
-    pub(crate) fn forget(&mut self, console: usize) -> Result<Option<HookId>, NoRequest> {
+    pub(crate) fn forget(&mut self, console: ConsoleId) -> Result<Option<HookId>, NoRequest> {
         let before = self.waiting.len();
         self.waiting.retain(|(waiting, ..)| *waiting != console);
         let is_its = |hook: &Running| hook.console == Some(console);
@@ -181,7 +182,9 @@ mod tests {
     fn asked(number: u32) -> (Hooks, Vec<HookId>) {
         let mut hooks = Hooks::new(true);
         for console in 0..number {
-            hooks.add(console as usize, request(console + 1), Strings::default()).unwrap();
+            hooks
+                .add(ConsoleId(console as usize), request(console + 1), Strings::default())
+                .unwrap();
         }
         let started = hooks.turn(NOW);
         let hook = |action: RingAction| match action {
@@ -200,7 +203,7 @@ mod tests {
     fn a_hook_accepts_with_exit_code_0_and_else_its_first_line_is_the_reason() {
         let (mut hooks, started) = asked(1);
         let judged = hooks.ended(started[0], HookEnd::Exited(0, Some("x".into())));
-        assert_eq!(judged, Some(Judged { console: 0, result: Ok(request(1)) }));
+        assert_eq!(judged, Some(Judged { console: ConsoleId(0), result: Ok(request(1)) }));
         assert_eq!(refusal(HookEnd::Exited(3, Some("no licence".into()))), "no licence");
         assert!(refusal(HookEnd::Exited(3, None)).ends_with("with exit code 3"));
         assert!(refusal(HookEnd::Killed("SIGSEGV".into())).ends_with("was ended by SIGSEGV"));
@@ -230,10 +233,10 @@ mod tests {
     #[test]
     fn the_hook_of_a_console_that_is_gone_is_killed_and_judges_nothing() {
         let (mut hooks, started) = asked(17);
-        assert_eq!(hooks.forget(3), Ok(Some(started[3])));
+        assert_eq!(hooks.forget(ConsoleId(3)), Ok(Some(started[3])));
         assert_eq!(hooks.ended(started[3], HookEnd::Exited(0, None)), None);
-        assert_eq!(hooks.forget(16), Ok(None), "it was waiting");
-        assert_eq!(hooks.forget(16), Err(NoRequest));
+        assert_eq!(hooks.forget(ConsoleId(16)), Ok(None), "it was waiting");
+        assert_eq!(hooks.forget(ConsoleId(16)), Err(NoRequest));
         assert!(hooks.turn(NOW).is_empty());
     }
 }

@@ -20,7 +20,7 @@ use mpd_jobtable::{JobTable, Line};
 use mpd_ring::{Input, MAX_ANSWER, RequestId, Ring};
 use mpd_sansio::{Pump, Time};
 use mpd_wire::message::{Answer, ConsoleReply, OrderAnswer, Payload, RingOrder};
-use mpd_wire::{DaemonName, Standing};
+use mpd_wire::{ConsoleId, DaemonName, Standing};
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Effect;
@@ -75,11 +75,11 @@ enum UnderWay {
     /// Messages to this member.
     Batch(DaemonName),
     /// Cancelling for this console.
-    Cancel(usize, AllocId),
+    Cancel(ConsoleId, AllocId),
     /// The slots of an allocation for this console.
-    Granted(usize, AllocId),
+    Granted(ConsoleId, AllocId),
     /// A page of the list for this console, with the members that were missing for earlier pages.
-    List(usize, u32, Vec<DaemonName>),
+    List(ConsoleId, u32, Vec<DaemonName>),
 }
 
 /// The allocations of this daemon.
@@ -95,7 +95,7 @@ pub(crate) struct Allocations {
     waiting: BTreeMap<DaemonName, VecDeque<AllocMessage>>,
     under_way: BTreeMap<RequestId, UnderWay>,
     /// The consoles that own a request.
-    owners: BTreeSet<usize>,
+    owners: BTreeSet<ConsoleId>,
     /// The scheduler of the site, which sees requests first.
     hooks: Hooks,
     /// The list of members that the machine knows.
@@ -232,16 +232,18 @@ impl Allocations {
         let Judged { console, result } = self.hooks.ended(hook, end)?;
         match result {
             Ok(request) => {
-                self.pump.post(Event::Request(OwnerId(console as u64), request));
+                self.pump.post(Event::Request(OwnerId(console.0 as u64), request));
                 None
             }
-            Err(problem) => self.answer(console as u64, refused(problem), true),
+            Err(problem) => self.answer(console.0 as u64, refused(problem), true),
         }
     }
 
     fn answer(&mut self, owner: u64, reply: ConsoleReply, is_last: bool) -> Option<Effect> {
-        let console =
-            usize::try_from(owner).ok().filter(|console| self.owners.contains(console))?;
+        let console = usize::try_from(owner)
+            .ok()
+            .map(ConsoleId)
+            .filter(|console| self.owners.contains(console))?;
         if is_last {
             self.owners.remove(&console);
         }
@@ -347,7 +349,7 @@ impl Allocations {
         &mut self,
         ring: &Ring,
         wall_us: u64,
-        console: usize,
+        console: ConsoleId,
         payload: &Payload,
     ) -> Option<Effect> {
         let ask = match exchange::decode(payload) {
@@ -365,7 +367,7 @@ impl Allocations {
                 self.owners.insert(console);
                 let request = AllocRequest { uid, ..*request };
                 let resume = Resume { id, request, ticket, is_granted: granted };
-                self.pump.post(Event::Resume(OwnerId(console as u64), resume));
+                self.pump.post(Event::Resume(OwnerId(console.0 as u64), resume));
                 None
             }
             Ask::Granted { alloc } => Some(self.ask_for_slots(ring, console, &alloc, uid)),
@@ -378,12 +380,17 @@ impl Allocations {
     }
 
     /// Makes a request, after the scheduler's hook has accepted it.
-    fn begin(&mut self, console: usize, request: AllocRequest, strings: Strings) -> Option<Effect> {
+    fn begin(
+        &mut self,
+        console: ConsoleId,
+        request: AllocRequest,
+        strings: Strings,
+    ) -> Option<Effect> {
         let checked = request.check().and_then(|()| strings.check()).map_err(|e| e.to_string());
         let added = checked.and_then(|()| match self.hooks.is_set() {
             true => self.hooks.add(console, request, strings),
             false => {
-                self.pump.post(Event::Request(OwnerId(console as u64), request));
+                self.pump.post(Event::Request(OwnerId(console.0 as u64), request));
                 Ok(())
             }
         });
@@ -397,7 +404,7 @@ impl Allocations {
     }
 
     /// Answers with the slots of an allocation, or asks the daemon through which it was made.
-    fn ask_for_slots(&mut self, ring: &Ring, console: usize, alloc: &str, uid: u32) -> Effect {
+    fn ask_for_slots(&mut self, ring: &Ring, console: ConsoleId, alloc: &str, uid: u32) -> Effect {
         let id = match identified(ring, alloc) {
             Ok(id) => id,
             Err(problem) => return Effect::Answer(console, refused(problem), true),
@@ -441,7 +448,13 @@ impl Allocations {
         ConsoleReply::Done { missing: Vec::new() }
     }
 
-    fn begin_to_cancel(&mut self, ring: &Ring, console: usize, alloc: &str, uid: u32) -> Effect {
+    fn begin_to_cancel(
+        &mut self,
+        ring: &Ring,
+        console: ConsoleId,
+        alloc: &str,
+        uid: u32,
+    ) -> Effect {
         let id = match identified(ring, alloc) {
             Ok(id) => id,
             Err(problem) => return Effect::Answer(console, refused(problem), true),
@@ -455,7 +468,7 @@ impl Allocations {
         self.post(member, payload, UnderWay::Cancel(console, id))
     }
 
-    fn list(&mut self, console: usize, page: u32, missing: Vec<DaemonName>) -> Option<Effect> {
+    fn list(&mut self, console: ConsoleId, page: u32, missing: Vec<DaemonName>) -> Option<Effect> {
         let request = self.numbers.next();
         self.under_way.insert(request, UnderWay::List(console, page, missing));
         Some(Effect::Post(Input::Scatter(request, order(&Order::List { page }))))
@@ -501,7 +514,7 @@ impl Allocations {
     fn listed(
         &mut self,
         ring: &Ring,
-        console: usize,
+        console: ConsoleId,
         page: u32,
         missing: Vec<DaemonName>,
         answers: &[Answer],
@@ -546,14 +559,14 @@ impl Allocations {
     }
 
     /// Forgets a console that is gone. The slots that it owns become free.
-    pub(crate) fn forget_console(&mut self, console: usize) -> Option<Effect> {
+    pub(crate) fn forget_console(&mut self, console: ConsoleId) -> Option<Effect> {
         if !self.owners.remove(&console) {
             return None;
         }
         match self.hooks.forget(console) {
             Ok(hook) => hook.map(RingAction::KillHook).map(Effect::Perform),
             Err(NoRequest) => {
-                self.pump.post(Event::OwnerGone(OwnerId(console as u64)));
+                self.pump.post(Event::OwnerGone(OwnerId(console.0 as u64)));
                 None
             }
         }

@@ -13,7 +13,7 @@ use mpd_ring::{Input as RingInput, Peer, Token};
 use mpd_sansio::Time;
 use mpd_wire::job::JobKey;
 use mpd_wire::message::ConsoleReply;
-use mpd_wire::{Address, DaemonName};
+use mpd_wire::{Address, ConsoleId, DaemonName};
 
 use crate::daemon::acceptor::PER_TURN;
 use crate::daemon::net::port::Seen;
@@ -27,7 +27,7 @@ const PING_PATIENCE: Duration = Duration::from_millis(900);
 enum Goal {
     Ring(Token),
     /// The ping of a console, and the time of its beginning.
-    Ping(usize, Time),
+    Ping(ConsoleId, Time),
     /// A test whether this foreign address leads here.
     Mirror(IpAddr),
 }
@@ -134,7 +134,7 @@ impl Links {
         &mut self,
         registry: &Registry,
         now: Time,
-        console: usize,
+        console: ConsoleId,
         request: DialRequest,
     ) {
         let id = self.goal(Goal::Ping(console, now));

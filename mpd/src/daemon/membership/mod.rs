@@ -28,7 +28,7 @@ use mpd_jobtable::{Input as JobInput, JobTable, ManagerMessage};
 use mpd_ring::{Connect, Purpose};
 use mpd_sansio::Time;
 use mpd_wire::message::{ManagerOrder, ScatterId};
-use mpd_wire::{Address, DaemonName};
+use mpd_wire::{Address, ConsoleId, DaemonName};
 
 use crate::cli::Cli;
 use crate::daemon::jobs::{self, Jobs};
@@ -142,7 +142,7 @@ impl Membership {
     fn ping(
         &mut self,
         (registry, now): (&Registry, Time),
-        console: usize,
+        console: ConsoleId,
         target: &str,
         name: Option<DaemonName>,
         addresses: &[Address],

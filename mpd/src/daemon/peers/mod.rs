@@ -15,8 +15,8 @@ use mpd_daemon::{Connection, Handed, Input, Way, most_consoles, most_unread};
 use mpd_io::network::conn::Conn;
 use mpd_jobtable::{Input as JobInput, ManagerMessage};
 use mpd_sansio::Time;
-use mpd_wire::JobId;
 use mpd_wire::message::ConsoleReply;
+use mpd_wire::{ConsoleId, JobId};
 use nix::unistd::geteuid;
 
 use crate::daemon::peers::peer::{Peer, Verdict};
@@ -28,13 +28,13 @@ const FIRST_TOKEN: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Peers {
     max_consoles: usize,
-    peers: BTreeMap<usize, Peer>,
+    peers: BTreeMap<ConsoleId, Peer>,
     /// The mpirun of a private ring, until its job has its connection.
-    owner: Option<usize>,
+    owner: Option<ConsoleId>,
     /// Whether a debugger would find the job.
     findable: bool,
     next: usize,
-    ready: BTreeSet<usize>,
+    ready: BTreeSet<ConsoleId>,
     /// The jobs of managers whose connections closed before they had read all of it, and that were not reaped yet.
     unread: BTreeSet<JobId>,
 }
@@ -99,10 +99,10 @@ impl Peers {
         &mut self,
         registry: &Registry,
         conn: Conn,
-        connection: impl FnOnce(usize, bool) -> Connection<OwnedFd>,
-    ) -> io::Result<usize> {
-        let token = FIRST_TOKEN + self.next;
-        conn.watch(registry, Token(token))?;
+        connection: impl FnOnce(ConsoleId, bool) -> Connection<OwnedFd>,
+    ) -> io::Result<ConsoleId> {
+        let token = ConsoleId(FIRST_TOKEN + self.next);
+        conn.watch(registry, Token(token.0))?;
         self.next += 1;
         let connection = connection(token, self.findable);
         self.peers.insert(token, Peer { conn, connection, has_more: false });
@@ -112,8 +112,8 @@ impl Peers {
 
     /// An event of the connection `token`.
     pub(crate) fn mark_ready(&mut self, token: Token) {
-        if self.peers.contains_key(&token.0) {
-            self.ready.insert(token.0);
+        if self.peers.contains_key(&ConsoleId(token.0)) {
+            self.ready.insert(ConsoleId(token.0));
         }
     }
 
@@ -154,14 +154,14 @@ impl Peers {
     /// Has the queue report which sockets accept bytes again. To be called before each wait.
     pub(crate) fn watch_writing(&mut self, registry: &Registry) {
         for (&token, peer) in &mut self.peers {
-            if peer.conn.watch_writing(registry, Token(token)).is_err() {
+            if peer.conn.watch_writing(registry, Token(token.0)).is_err() {
                 self.ready.insert(token);
             }
         }
     }
 
     /// Answers a manager that registers: the job of that manager, or the reason of a refusal.
-    pub(crate) fn registered(&mut self, manager: usize, result: Result<JobId, String>) {
+    pub(crate) fn registered(&mut self, manager: ConsoleId, result: Result<JobId, String>) {
         let Some(peer) = self.peers.get_mut(&manager) else { return };
         match result {
             Ok(job) => peer.connection.register(job),
@@ -236,7 +236,7 @@ impl Peers {
         events
     }
 
-    fn close(&mut self, token: usize) -> Option<Input> {
+    fn close(&mut self, token: ConsoleId) -> Option<Input> {
         let peer = self.peers.remove(&token)?;
         let is_unread = peer.is_unread();
         Some(match peer.connection.manager() {
@@ -251,20 +251,20 @@ impl Peers {
     }
 
     /// The connection of a console that submits a job, and what it has handed in.
-    pub(crate) fn handed(&self, token: usize) -> Option<(BorrowedFd<'_>, &Handed<OwnedFd>)> {
+    pub(crate) fn handed(&self, token: ConsoleId) -> Option<(BorrowedFd<'_>, &Handed<OwnedFd>)> {
         let peer = self.peers.get(&token)?;
         Some((peer.conn.as_fd(), peer.connection.handed()?))
     }
 
     /// Closes our descriptor of a console that a manager has now.
-    pub(crate) fn hand_over(&mut self, registry: &Registry, token: usize) {
+    pub(crate) fn hand_over(&mut self, registry: &Registry, token: ConsoleId) {
         if let Some(peer) = self.peers.remove(&token) {
             let _ = registry.deregister(&mut SourceFd(&peer.conn.as_raw_fd()));
         }
     }
 
     /// Whether a console has read everything that was sent to it.
-    pub(crate) fn has_read(&self, token: usize) -> bool {
+    pub(crate) fn has_read(&self, token: ConsoleId) -> bool {
         self.peers.get(&token).is_none_or(|peer| peer.conn.queued() == 0)
     }
 
@@ -272,7 +272,7 @@ impl Peers {
     /// read.
     pub(crate) fn answer(
         &mut self,
-        token: usize,
+        token: ConsoleId,
         reply: &ConsoleReply,
         last: bool,
         now: Time,

@@ -6,7 +6,7 @@ use mpd_daemon::{Connection, Input, Taken};
 use mpd_io::network::conn::{Conn, Filled};
 use mpd_jobtable::Input as JobInput;
 use mpd_wire::message::ConsoleReply;
-use mpd_wire::{JobId, Pid};
+use mpd_wire::{ConsoleId, JobId, Pid};
 
 /// What happens to a connection after it was served.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Peer {
 
     /// Reads once and appends the events of this connection, whose token is `token`. The flag is set if unread data
     /// may be left.
-    pub(super) fn serve(&mut self, token: usize, events: &mut Vec<Input>) -> (Verdict, bool) {
+    pub(super) fn serve(&mut self, token: ConsoleId, events: &mut Vec<Input>) -> (Verdict, bool) {
         // A peer that is gone may have sent something before.
         let _ = self.conn.flush();
         let filled = match self.conn.fill() {
