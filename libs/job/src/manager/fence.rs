@@ -87,6 +87,12 @@ impl Fence {
         self.first_gone.filter(|_| self.inside > 0)
     }
 
+    /// The ranks that wait in the fence.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Rank> {
+        let states = (self.low..).zip(&self.states);
+        states.filter(|(_, state)| **state == RankState::Inside).map(|(rank, _)| Rank(rank))
+    }
+
     /// Whether at least one rank waits in the fence, and so do all others that have not ended.
     pub(super) const fn is_complete(&self) -> bool {
         self.inside > 0 && self.inside + self.gone == self.taking_part

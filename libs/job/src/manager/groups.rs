@@ -52,6 +52,12 @@ impl GroupFences {
         self.0.values().find_map(|entry| entry.fence.deserter())
     }
 
+    /// The ranks that wait for this one, which has ended.
+    pub(super) fn waiting_for(&self, rank: Rank) -> Vec<Rank> {
+        let waits = |entry: &&GroupFence| entry.fence.deserter() == Some(rank);
+        self.0.values().filter(waits).flat_map(|entry| entry.fence.waiting()).collect()
+    }
+
     /// Removes the fences whose members have all entered, and returns their groups.
     pub(super) fn take_complete(&mut self) -> Vec<FenceGroup> {
         let complete = self.0.extract_if(.., |_, entry| entry.fence.is_complete());

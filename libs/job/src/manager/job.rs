@@ -371,7 +371,14 @@ impl Job {
             && !self.elastic
             && let Some(rank) = self.rank_table.deserter(first)
         {
+            let waiting = self.rank_table.waiting_for(rank);
             self.end_by_rank(now, rank, Failure::LeftOthersWaiting { rank });
+            // They may be of worlds that do not share its fate, and would wait forever.
+            for rank in waiting {
+                if self.rank_table.lives(rank) {
+                    self.end_part_of(now, rank);
+                }
+            }
             return;
         }
         if self.rank_table.release(first) {
@@ -427,6 +434,10 @@ impl Job {
 
     pub(super) fn end_by_rank(&mut self, now: Time, rank: Rank, failure: Failure) {
         self.fail_rank(rank, failure);
+        self.end_part_of(now, rank);
+    }
+
+    fn end_part_of(&mut self, now: Time, rank: Rank) {
         if self.phase != Phase::Running || !self.end_part(rank) {
             self.end_for_failure(now);
         }

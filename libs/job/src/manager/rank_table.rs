@@ -441,6 +441,11 @@ impl RankTable {
         own.or_else(|| self.named.deserter())
     }
 
+    /// The ranks of any world that wait for this one, which has ended.
+    pub(super) fn waiting_for(&self, rank: Rank) -> Vec<Rank> {
+        self.named.waiting_for(rank)
+    }
+
     /// Releases the fence if it is complete. Returns whether it was.
     pub(super) fn release(&mut self, first: Rank) -> bool {
         let Some(entry) = self.worlds.get_mut(&first) else { return false };

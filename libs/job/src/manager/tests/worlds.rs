@@ -288,6 +288,30 @@ fn a_world_that_a_user_has_requested_has_no_parent_and_blocks_no_rank() {
 }
 
 #[test]
+fn ranks_that_wait_for_one_of_another_world_do_not_outlive_it() {
+    let name = "connect".to_owned();
+    let members = FenceMembers::Ranks("0,2".parse().unwrap());
+    let group = FenceGroup { members, tag: 0, name };
+    let waits = Input::EnteredGroup(Rank(2), group);
+    let left = reported(Failure::LeftOthersWaiting { rank: Rank(0) });
+    let story = || {
+        let mut story = Story::of(2);
+        let plan = WorldPlan { spawner: None, ..spawn_plan(1, 2, 1, 0) };
+        story.spawn(&plan);
+        story.send(Input::Prepared(Rank(2)));
+        story.send(Input::WorldStarted(Rank(2)));
+        story
+    };
+    let ended = [left, Output::EndWorld(Rank(0)), Output::SignalRanks(SIGTERM)];
+    let mut late = story();
+    assert_eq!(late.exit(0, 0), []);
+    assert_eq!(late.send(waits.clone()), ended);
+    let mut early = story();
+    assert_eq!(early.send(waits), []);
+    assert_eq!(early.exit(0, 0), ended);
+}
+
+#[test]
 fn in_an_elastic_job_a_rank_may_end_with_0_without_finalize() {
     let mut story = Story::running(&Config { elastic: true, ..config(&host_slices(1, 2), 2) });
     story.send(Input::Initialized(Rank(0)));
