@@ -35,6 +35,8 @@ pub(crate) enum Words {
     Get(Rank, String),
     /// So many further processes.
     Spawn(u32),
+    /// The parent, by its namespace and rank, connects with the world that it has spawned. Only by PMIx.
+    Connect(String, Rank, String),
     /// A name, with its value.
     Publish(String, String),
     Lookup(String),
@@ -100,6 +102,7 @@ fn line(words: &Words, space: &str) -> String {
             "mcmd=spawn\nnprocs={size}\nexecname=./child\ntotspawns=1\nspawnssofar=1\nargcnt=0\npreput_num=0\n\
              info_num=0\nendcmd\n"
         ),
+        Words::Connect(..) => panic!("only ranks that speak PMIx connect"),
         Words::Publish(name, value) => format!("cmd=publish_name service={name} port={value}\n"),
         Words::Lookup(name) => format!("cmd=lookup_name service={name}\n"),
         Words::Finalize => "cmd=finalize\n".to_owned(),
@@ -125,6 +128,7 @@ fn heard(line: &str, words: &Words) -> Heard {
         }
         Words::Spawn(_) if is_refused("spawn_result") => return Heard::Missing,
         Words::Spawn(_) => "cmd=spawn_result rc=0",
+        Words::Connect(..) => panic!("a rank has not connected: {line}"),
         Words::Publish(..) if is_refused("publish_result") => {
             return Heard::Missing;
         }
@@ -185,6 +189,11 @@ fn request(words: &Words, namespace: &str) -> Request {
                 info: Vec::new(),
             }],
         },
+        Words::Connect(parent, rank, children) => {
+            let parent = Proc::new(parent.as_str(), rank.0);
+            let procs = vec![parent, Proc::all(children.as_str())];
+            Request::Connect { procs, info: Vec::new() }
+        }
         Words::Publish(name, value) => {
             let info = vec![Info::new(name.as_str(), Value::text(value.as_str()))];
             Request::Publish { uid: USER, info }
@@ -210,9 +219,14 @@ fn heard_by_pmix(reply: Reply, words: &Words) -> Heard {
         (Reply::Done(Status::TIMEOUT), Words::Get(..)) => Heard::TimedOut,
         (
             Reply::Done(status),
-            Words::Get(..) | Words::Spawn(_) | Words::Publish(..) | Words::Lookup(_),
+            Words::Get(..)
+            | Words::Spawn(_)
+            | Words::Connect(..)
+            | Words::Publish(..)
+            | Words::Lookup(_),
         ) if !status.is_success() => Heard::Missing,
-        (Reply::Spawned { .. }, Words::Spawn(_)) => Heard::Done,
+        (Reply::Spawned { namespace, .. }, Words::Spawn(_)) => Heard::Found(namespace),
+        (Reply::Connected(_), Words::Connect(..)) => Heard::Done,
         (Reply::Found(found), Words::Lookup(_)) => {
             match found.first().and_then(|it| it.value.as_text()) {
                 Some(value) => Heard::Found(value.to_vec()),

@@ -20,6 +20,7 @@ pub(super) fn write(words: &Words, rank: Rank, space: &str) -> Vec<u8> {
         Words::Spawn(size) => format!(
             "spawn;ncmds=1;preputcount=0;subcmd=./child;maxprocs={size};argc=0;infokeycount=0;"
         ),
+        Words::Connect(..) => panic!("only ranks that speak PMIx connect"),
         Words::Publish(name, value) => {
             format!("name-publish;name={name};port={value};infokeycount=0;")
         }
@@ -61,6 +62,7 @@ fn heard(pairs: &str, words: &Words) -> Heard {
         Words::Fence(_) => "kvs-fence",
         Words::Get(..) => "kvs-get",
         Words::Spawn(_) => "spawn",
+        Words::Connect(..) => panic!("a rank has not connected: {pairs}"),
         Words::Publish(..) => "name-publish",
         Words::Lookup(_) => "name-lookup",
         Words::Finalize => "finalize",

@@ -308,7 +308,10 @@ impl Suite {
         match &order {
             JobOrder::Kill => facts.is_kill_ordered = true,
             JobOrder::Signal { signal, .. } => _ = facts.ordered_signals.insert(*signal),
-            JobOrder::Grow { .. } => facts.has_grown = true,
+            JobOrder::Grow { .. } => {
+                facts.has_grown = true;
+                facts.has_strays |= self.jobs[job].connects();
+            }
             other => panic!("not simulated: {other:?}"),
         }
         let request = RingRequest::Job { job: JobRef::Id(id), order };

@@ -38,6 +38,8 @@ pub(super) struct Facts {
     pub(super) has_refused_spawn: bool,
     /// A user has ordered more processes.
     pub(super) has_grown: bool,
+    /// A user has started processes that connect with a rank which does not know of them.
+    pub(super) has_strays: bool,
     /// Its console was killed.
     pub(super) lost_console: bool,
     /// A manager of it was killed.
@@ -63,6 +65,7 @@ impl Facts {
             && !self.refused
             && !self.refused_starts
             && !self.lacked_programs
+            && !self.has_strays
             && !self.lost_console
             && !self.lost_manager
             && !self.is_disturbed

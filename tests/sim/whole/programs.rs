@@ -23,6 +23,8 @@ pub(super) enum Step {
     /// The value that this rank of the world has put before the last fence.
     Get(u32),
     Spawn(u32),
+    /// This rank of the first world connects with the world that it has spawned. Its processes take part.
+    Connect(u32),
     Publish(u32),
     Lookup(u32),
     /// So many lines of a stream.
@@ -53,6 +55,8 @@ pub(super) struct Program {
     first: Rank,
     /// The key-value space and the namespace of the world.
     space: [String; 2],
+    /// The namespace of the world that it has spawned.
+    children: Option<String>,
     script: VecDeque<Step>,
     /// How many fences it has left behind.
     round: u32,
@@ -64,6 +68,18 @@ pub(super) struct Program {
     /// How many lines of each stream it has had.
     pub(super) printed: [u32; 2],
     is_child: bool,
+}
+
+impl Program {
+    /// The words that connect the two worlds, unless the spawn was refused.
+    fn connection(&self, parent: u32) -> Option<Words> {
+        let own = self.space[1].clone();
+        if self.first == Rank(0) {
+            return Some(Words::Connect(own, Rank(parent), self.children.clone()?));
+        }
+        let (job, _) = own.rsplit_once('-')?;
+        Some(Words::Connect(format!("{job}-0"), Rank(parent), own))
+    }
 }
 
 impl Suite {
@@ -90,6 +106,7 @@ impl Suite {
             own,
             first,
             space,
+            children: None,
             script: script.iter().cloned().collect(),
             round: 0,
             said: None,
@@ -127,6 +144,10 @@ impl Suite {
             Step::Fence => Words::Fence(true),
             Step::Get(peer) => Words::Get(Rank(peer), key(peer, round - 1)),
             Step::Spawn(size) => Words::Spawn(size),
+            Step::Connect(parent) => match program.connection(parent) {
+                Some(words) => words,
+                None => return self.step_soon(host, pid),
+            },
             Step::Publish(name) => Words::Publish(format!("name{name}"), format!("port{name}")),
             Step::Lookup(name) => Words::Lookup(format!("name{name}")),
             Step::Finalize => Words::Finalize,
@@ -150,6 +171,7 @@ impl Suite {
                 let program = Program {
                     job_id: program.job_id.clone(),
                     space: program.space.clone(),
+                    children: None,
                     script: VecDeque::from([Step::Compute(*millis), Step::Exit(0)]),
                     said: None,
                     unread: Vec::new(),
@@ -227,6 +249,9 @@ impl Suite {
         };
         let is_more = !program.unread.is_empty();
         program.round += u32::from(matches!(words, Words::Fence(_)));
+        if let (Words::Spawn(_), Heard::Found(namespace)) = (&words, &heard) {
+            program.children = Some(String::from_utf8_lossy(namespace).into_owned());
+        }
         let (job, first) = (program.job, program.first);
         self.say(host, &format!("{who} hears {heard:?}"));
         if is_more {
@@ -251,6 +276,8 @@ impl Suite {
                 bytes.windows(wanted.len()).any(|part| part == wanted.as_bytes())
             }
             (Words::Lookup(_) | Words::Publish(..), Heard::Missing) => true,
+            (Words::Spawn(_), Heard::Found(_)) => true,
+            (Words::Connect(..), Heard::Missing) => !facts.is_clean(),
             (Words::Spawn(_), Heard::Missing) => {
                 facts.has_refused_spawn = true;
                 !facts.is_clean()

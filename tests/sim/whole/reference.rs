@@ -11,6 +11,8 @@ use super::schedule::JobPlan;
 
 const KILLED: u8 = 137;
 const ABORTED: u8 = 5;
+/// Of a rank that has left others waiting.
+const LEFT_WAITING: u8 = 1;
 
 /// What is wrong with the end of a job.
 pub(super) fn judge(job: usize, plan: &JobPlan, facts: &Facts, console: &Console) -> Vec<String> {
@@ -58,6 +60,7 @@ fn possible_codes(facts: &Facts) -> BTreeSet<u8> {
     let suite = facts.refused || facts.refused_starts || facts.lost_manager || facts.is_disturbed;
     codes.extend(suite.then_some(exit::SUITE));
     codes.extend(facts.lacked_programs.then_some(exit::NOT_FOUND));
+    codes.extend(facts.has_strays.then_some(LEFT_WAITING));
     // A second ^C, or the time after the first one, kills the ranks; the code does not change.
     codes
 }

@@ -108,6 +108,11 @@ impl JobPlan {
         u32::try_from(self.programs.len()).expect("few ranks")
     }
 
+    /// Whether spawned processes connect with their parent.
+    pub(super) fn connects(&self) -> bool {
+        self.child.iter().any(|step| matches!(step, Step::Connect(_)))
+    }
+
     pub(super) fn spec(&self) -> JobSpec {
         let argset = Argset {
             size: self.size(),
@@ -156,15 +161,18 @@ impl JobPlan {
             program.truncate(at);
             program.extend([failure, Step::Exit(5)]);
         }
-        let child = vec![
-            Step::Init,
-            Step::Fence,
-            print(dice),
-            Step::Compute(300),
-            print(dice),
-            Step::Finalize,
-            Step::Exit(0),
-        ];
+        let mut child = vec![Step::Init, Step::Fence, print(dice), Step::Compute(300), print(dice)];
+        let connects = dialect == Dialect::Pmix && dice.one_in(2);
+        if let Some(rank) = spawner.filter(|_| connects) {
+            let connect = Step::Connect(u32::try_from(rank).expect("a rank"));
+            child.insert(2 + dice.below(2), connect.clone());
+            let program = &mut programs[rank];
+            let is_spawn = |step: &Step| matches!(step, Step::Spawn(_));
+            if let Some(at) = program.iter().position(is_spawn) {
+                program.insert(at + 1, connect);
+            }
+        }
+        child.extend([Step::Finalize, Step::Exit(0)]);
         let needs_daemons = spawner.is_some() || names;
         let is_slow = dice.one_in(4);
         Self {
