@@ -4,3 +4,6 @@ pub mod bundle;
 pub mod ended;
 pub mod facts;
 pub mod saved;
+
+#[cfg(test)]
+mod login_tests;
