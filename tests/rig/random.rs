@@ -11,7 +11,7 @@ use crate::rig::{number, up};
 #[test]
 fn after_any_operations_all_hosts_list_one_ring() {
     let Some(mut rig) = up() else { return };
-    let (operations, seed) = (number("MPD_RIG_OPERATIONS", 50), number("MPD_RIG_SEED", 1));
+    let (operations, seed) = (number("MPD_RIG_OPERATIONS", 30), number("MPD_RIG_SEED", 1));
     tell(&format!("rig: {operations} operations, MPD_RIG_SEED={seed}"));
     let mut random = Random::new(seed);
     rig.boot(&[]);

@@ -11,7 +11,7 @@ use mpd_ring::Ring;
 use crate::recordings::{are_as_in_the_tree, replays};
 use crate::schedule::{self, Outcome};
 
-const SCHEDULES: u64 = 2000;
+const SCHEDULES: u64 = 1000;
 /// Number of violations printed in full.
 const SHOWN: usize = 10;
 
