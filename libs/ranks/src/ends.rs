@@ -80,9 +80,12 @@ impl Ranks {
 
     /// Reports to the user that the kernel has killed a rank for lack of memory, or a process in a job with a limit.
     fn explain(&mut self, context: Context<'_>, rank: Rank, (end, pid): (RankEnd, Option<Pid>)) {
+        if end == RankEnd::Exited(0) {
+            return;
+        }
         let is_killed = matches!(end, RankEnd::Signaled { signal: SIGKILL, .. });
         let limit = context.job.spec.allowance.memory;
-        let in_group = limit.and_then(|_| self.memory.cause_in_group(context.host));
+        let in_group = limit.and_then(|_| self.memory.cause_in_group(is_killed, context.host));
         let cause = match in_group {
             Some(cause) => cause,
             None if is_killed => self.memory.cause_of(pid, context.host),

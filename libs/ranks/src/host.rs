@@ -16,8 +16,9 @@ pub trait Host {
     fn kills(&self) -> Option<u64>;
     /// The processes that it has killed since that time on the clock of its log; `None`: the log cannot be read.
     fn victims(&self, since: Duration) -> Option<Victims>;
-    /// The file `memory.events` of the job's control group; `None`: there is none, or it cannot be read.
-    fn memory_events(&self) -> Option<String>;
+    /// The file `memory.events` of the job's control group, and `memory.events.local` if the kernel has it; `None`: there is
+    /// none, or it cannot be read.
+    fn memory_events(&self) -> Option<(String, Option<String>)>;
     /// The niceness of this process.
     fn niceness(&self) -> Option<i8>;
     /// Whether this process may give others that niceness.

@@ -75,7 +75,7 @@ pub use failures::StartProblem;
 pub use host::{Host, Unentered, Victims};
 pub use input::{Answer, Input, Sent, Started};
 pub use launch::Launch;
-pub use limits::{Fault, Groups, Place, Refusal, impose};
+pub use limits::{Fault, Groups, Place, Process, Refusal, impose};
 pub use output::{Action, Line, Output, Question, Slot, Start, Way};
 pub use ranks::{Beginning, Context, Ranks};
 pub use shim::resize;

@@ -16,8 +16,18 @@ pub trait Groups {
     fn write(&self, path: &str, text: &str) -> Result<(), Fault>;
     /// Makes a group.
     fn make(&self, path: &str) -> Result<(), Fault>;
-    /// The name of the program of a process, and its parent; `None`: they cannot be read, or the process has ended.
-    fn program_of(&self, pid: Pid) -> Option<(String, Pid)>;
+    /// The program of a process; `None`: it cannot be read, or the process has ended.
+    fn program_of(&self, pid: Pid) -> Option<Process>;
+}
+
+/// What the host tells about a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// The name of its program.
+    pub name: String,
+    pub parent: Pid,
+    /// Whether its executable is one of the suite; `None`: the system does not say which it has.
+    pub is_of_suite: Option<bool>,
 }
 
 /// Why the system has refused something.
@@ -49,12 +59,40 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reason {
     NoGroups,
-    Closed { group: String },
-    NoController { group: String, controller: &'static str, others: String },
-    Occupied { group: String, pid: Pid, program: Option<String> },
-    Restless { group: String },
-    Unwritable { path: String, text: String, problem: String },
-    Unreadable { path: String, problem: String },
+    Closed {
+        group: String,
+    },
+    NoController {
+        group: String,
+        controller: &'static str,
+        others: String,
+    },
+    /// Groups of version 1 have the controller.
+    Version1 {
+        controller: &'static str,
+    },
+    Occupied {
+        group: String,
+        pid: Pid,
+        program: Option<String>,
+    },
+    Nested {
+        group: String,
+        pid: Pid,
+        program: String,
+    },
+    Restless {
+        group: String,
+    },
+    Unwritable {
+        path: String,
+        text: String,
+        problem: String,
+    },
+    Unreadable {
+        path: String,
+        problem: String,
+    },
 }
 
 const MEMORY: &str = "memory";
@@ -136,6 +174,10 @@ fn enable(
     let mut missing = Vec::new();
     for controller in wanted {
         if !has(&available, controller) {
+            // A file that only version 1 has, where distributions mount it.
+            if groups.read(&format!("/sys/fs/cgroup/{controller}/cgroup.clone_children")).is_ok() {
+                return Err(Reason::Version1 { controller });
+            }
             let others = available.split_whitespace().collect::<Vec<_>>().join(" ");
             return Err(Reason::NoController { group: above.to_owned(), controller, others });
         }
@@ -165,12 +207,18 @@ fn clear(above: &str, own: &str, groups: &dyn Groups) -> Result<(), Reason> {
         // A process outside of our view has the number 0.
         let pid = Pid(line.parse().unwrap_or(0));
         match groups.program_of(pid) {
-            Some(_) if is_of_suite(pid, groups) => pids.push(line),
             // It has ended, or is hidden. A hidden one keeps the group busy.
             None if pid.0 != 0 => {}
-            program => {
-                let program = program.map(|(name, _)| name);
-                return Err(Reason::Occupied { group: above.to_owned(), pid, program });
+            None => return Err(Reason::Occupied { group: above.to_owned(), pid, program: None }),
+            Some(process) => {
+                let (group, program) = (above.to_owned(), process.name.clone());
+                match side_of(process, groups) {
+                    Side::Suite => pids.push(line),
+                    Side::Rank => return Err(Reason::Nested { group, pid, program }),
+                    Side::Other => {
+                        return Err(Reason::Occupied { group, pid, program: Some(program) });
+                    }
+                }
             }
         }
     }
@@ -186,14 +234,44 @@ fn clear(above: &str, own: &str, groups: &dyn Groups) -> Result<(), Reason> {
     })
 }
 
-/// Whether a process is of the suite, or was started by one of the suite, as ssh by `mpdboot`. A user can give his own
-/// programs such a name, and then they move.
-fn is_of_suite(pid: Pid, groups: &dyn Groups) -> bool {
-    let begin = groups.program_of(pid);
-    let line = std::iter::successors(begin, |(_, parent)| groups.program_of(*parent));
-    line.take(MAX_ANCESTORS).any(|(program, _)| {
-        program.starts_with("mpd") || ["mpirun", "mpiexec", "mpigdb"].contains(&program.as_str())
-    })
+/// The owner of a process.
+enum Side {
+    /// To the suite, which has started it or is it, as ssh by `mpdboot`.
+    Suite,
+    /// To a job: a manager has started it as a rank, or as what a rank starts.
+    Rank,
+    Other,
+}
+
+const MANAGER: &str = "mpdman";
+
+/// What a manager starts for itself.
+const HELPERS: [&str; 3] = [MANAGER, "mpdfork", "mpdwait"];
+
+fn side_of(process: Process, groups: &dyn Groups) -> Side {
+    let line = std::iter::successors(Some(process), |child| groups.program_of(child.parent));
+    let line: Vec<Process> = line.take(MAX_ANCESTORS).collect();
+    let is_helper = |it: &Process| HELPERS.contains(&it.name.as_str()) && is_of_suite(it);
+    let is_rank = |(child, parent): (&Process, &Process)| {
+        parent.name == MANAGER && is_of_suite(parent) && !is_helper(child)
+    };
+    if line.iter().zip(line.iter().skip(1)).any(is_rank) {
+        Side::Rank
+    } else if line.iter().any(is_of_suite) {
+        Side::Suite
+    } else {
+        Side::Other
+    }
+}
+
+/// Daemons and managers close `/proc` to others, so that only their names are known. Other programs with such a name, as the
+/// Music Player Daemon `mpd`, do not.
+fn is_of_suite(process: &Process) -> bool {
+    const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
+    let has_name = |name: &str| {
+        name.starts_with("mpd") || LAUNCHERS.iter().any(|launcher| name.starts_with(launcher))
+    };
+    process.is_of_suite.unwrap_or_else(|| has_name(&process.name))
 }
 
 fn read(groups: &dyn Groups, path: String) -> Result<String, Reason> {
@@ -228,6 +306,11 @@ impl fmt::Display for Refusal {
                      it must give it this controller, as Delegate=yes of systemd does"
                 )
             }
+            Reason::Version1 { controller } => write!(
+                f,
+                "control groups of version 1 have the controller {controller} on this host, and limits need it in version 2; \
+                 systemd.unified_cgroup_hierarchy=1 on the kernel's command line gives it to version 2"
+            ),
             Reason::Occupied { group, pid, program } => {
                 let program = program.as_deref().unwrap_or("of another container");
                 write!(
@@ -236,6 +319,11 @@ impl fmt::Display for Refusal {
                      limit the groups in it; {START}"
                 )
             }
+            Reason::Nested { group, pid, program } => write!(
+                f,
+                "the control group {group} has a process of another job, process {pid} ({program}), so it cannot limit the \
+                 groups in it; a job that a rank starts has no limits of its own: give them to the first job"
+            ),
             Reason::Restless { group } => {
                 write!(f, "processes keep the control group {group} busy; try again")
             }
@@ -266,12 +354,16 @@ mod tests {
     #[derive(Default)]
     struct Model {
         controllers: &'static str,
+        /// The controllers of groups of version 1.
+        of_version_1: Option<&'static str>,
         enabled: RefCell<BTreeSet<String>>,
         /// The group of each process.
         processes: RefCell<BTreeMap<i32, String>>,
         programs: BTreeMap<i32, &'static str>,
         /// The others are children of process 1.
         parents: BTreeMap<i32, i32>,
+        /// Programs whose executable is known; that of the others is hidden.
+        executables: BTreeMap<i32, bool>,
         groups: RefCell<BTreeSet<String>>,
         /// Processes that arrive in the group whenever it was emptied.
         arriving: RefCell<Vec<i32>>,
@@ -305,6 +397,10 @@ mod tests {
 
     impl Groups for Model {
         fn read(&self, path: &str) -> Result<String, Fault> {
+            let file_of = |it| format!("/sys/fs/cgroup/{it}/cgroup.clone_children");
+            if self.of_version_1.is_some_and(|it| path == file_of(it)) {
+                return Ok("0\n".to_owned());
+            }
             match path.strip_prefix("/cg/unit/") {
                 Some("cgroup.controllers") => Ok(format!("{}\n", self.controllers)),
                 Some("cgroup.subtree_control") => {
@@ -356,9 +452,10 @@ mod tests {
             if is_new { Ok(()) } else { Err(fault(EEXIST)) }
         }
 
-        fn program_of(&self, pid: Pid) -> Option<(String, Pid)> {
+        fn program_of(&self, pid: Pid) -> Option<Process> {
             let parent = Pid(self.parents.get(&pid.0).copied().unwrap_or(1));
-            self.programs.get(&pid.0).map(|&program| (program.to_owned(), parent))
+            let name = (*self.programs.get(&pid.0)?).to_owned();
+            Some(Process { name, parent, is_of_suite: self.executables.get(&pid.0).copied() })
         }
     }
 
@@ -465,6 +562,49 @@ mod tests {
     }
 
     #[test]
+    fn a_job_in_a_job_is_refused_and_nothing_of_it_moves() {
+        let programs = [(7, "mpd"), (8, "mpdman"), (9, "sh"), (10, "mpirun"), (11, "mpdman")];
+        for nested in [vec![9], vec![10], vec![10, 11]] {
+            let mut model = Model::new("memory", &programs);
+            model.parents = BTreeMap::from([(8, 7), (9, 8), (10, 9), (11, 10)]);
+            // The others are in other groups.
+            model.processes.borrow_mut().retain(|pid, _| nested.contains(pid));
+            let problem = model.impose(memory(1 << 20)).unwrap_err();
+            let expected = format!("has a process of another job, process {} (", nested[0]);
+            assert!(problem.contains(&expected), "{problem}");
+            assert_eq!(*model.writes.borrow(), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn what_a_manager_starts_for_itself_moves_and_a_launcher_as_a_rank_does_not() {
+        let with = |program| {
+            let mut model = Model::new("memory", &[(7, "mpd"), (8, "mpdman"), (9, program)]);
+            model.parents = BTreeMap::from([(8, 7), (9, 8)]);
+            model.executables = BTreeMap::from([(9, true)]);
+            model.impose(memory(1 << 20))
+        };
+        assert_eq!(with("mpdwait"), Ok(()));
+        assert!(with("mpirun").unwrap_err().contains("process of another job, process 9"));
+    }
+
+    #[test]
+    fn a_program_is_of_the_suite_by_its_executable_and_by_its_name_only_if_that_is_hidden() {
+        let alone = |program, executable: Option<bool>| {
+            let mut model = Model::new("memory", &[(9, program)]);
+            model.executables = executable.map(|it| (9, it)).into_iter().collect();
+            model.impose(memory(1 << 20)).is_ok()
+        };
+        for launcher in ["mpirun.mpd", "mpiexec.hydra", "mpirun_rsh", "orterun", "prterun"] {
+            assert!(alone(launcher, Some(true)) && alone(launcher, None), "{launcher}");
+            assert!(!alone(launcher, Some(false)), "{launcher} of another suite");
+        }
+        assert!(alone("renamed", Some(true)));
+        assert!(!alone("mpd", Some(false)), "the Music Player Daemon");
+        assert!(!alone("mpdscribble", Some(false)) && !alone("bash", None));
+    }
+
+    #[test]
     fn a_refusal_names_the_controller_the_group_and_what_to_do() {
         let problem = Model::new("hugetlb", &[]).impose(both()).unwrap_err();
         assert_eq!(
@@ -475,6 +615,14 @@ mod tests {
         let cpus = Allowance { memory: None, ..both() };
         let problem = Model::new("", &[]).impose(cpus).unwrap_err();
         assert!(problem.starts_with("-cpus: ") && problem.contains("(it has: none)"), "{problem}");
+        let mut model = Model::new("hugetlb", &[]);
+        model.of_version_1 = Some("cpu");
+        let problem = model.impose(cpus).unwrap_err();
+        assert!(
+            problem.starts_with("-cpus: control groups of version 1 have the controller cpu "),
+            "{problem}"
+        );
+        assert!(model.impose(both()).unwrap_err().contains("does not have the controller memory"));
         // The name of a controller is a whole word.
         let problem = Model::new("memory cpuset", &[]).impose(cpus).unwrap_err();
         assert!(problem.contains("the controller cpu (it has: memory cpuset)"), "{problem}");

@@ -18,10 +18,10 @@ pub(crate) enum Cause {
     OfJob(bool),
 }
 
-/// What the kernel counts for the group of a job: `memory.events`.
+/// What the kernel counts for the group of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Events {
-    /// Processes that were killed for lack of memory, of the group or of the host.
+    /// Processes that were killed for lack of memory, of the group or of the host, also in groups below it.
     kills: u64,
     /// How often the group was full.
     full: u64,
@@ -29,12 +29,14 @@ struct Events {
 
 impl Events {
     /// `None` if one of them is missing or is no number: then nothing is known.
-    fn of(text: &str) -> Option<Self> {
-        let count = |name: &str| {
+    fn of(text: &str, local: Option<&str>) -> Option<Self> {
+        let count = |text: &str, name: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(' '));
             lines.find(|(key, _)| *key == name)?.1.trim().parse().ok()
         };
-        Some(Self { kills: count("oom_kill")?, full: count("oom")? })
+        // The first text counts also the groups below, which may have smaller limits.
+        let full = count(local.unwrap_or(text), "oom")?;
+        Some(Self { kills: count(text, "oom_kill")?, full })
     }
 }
 
@@ -52,6 +54,8 @@ pub(crate) struct Memory {
     suspected: u64,
     /// What is known of the job's group, and was reported.
     reported: Events,
+    /// The number of kills in the group when a rank was suspected that no kill has ended.
+    suspected_in_group: u64,
 }
 
 impl Memory {
@@ -63,6 +67,7 @@ impl Memory {
             victims: None,
             suspected: 0,
             reported: Events::default(),
+            suspected_in_group: 0,
         }
     }
 
@@ -74,13 +79,24 @@ impl Memory {
         }
     }
 
-    /// Whether the kernel has killed a process of the job's group which was not reported yet. `None`: that is not known.
-    pub(crate) fn cause_in_group(&mut self, host: &dyn Host) -> Option<Option<Cause>> {
-        let now = Events::of(&host.memory_events()?)?;
+    /// Whether the kernel has killed a process of the job's group which was not reported yet. `None`: that is not known. The
+    /// flag: a kill has ended the rank.
+    pub(crate) fn cause_in_group(
+        &mut self,
+        is_killed: bool,
+        host: &dyn Host,
+    ) -> Option<Option<Cause>> {
+        let (text, local) = host.memory_events()?;
+        let now = Events::of(&text, local.as_deref())?;
         if now.kills <= self.reported.kills {
             return Some(None);
         }
         let is_full = now.full > self.reported.full;
+        if !is_killed {
+            // The kill may be that of a rank whose end is not known yet.
+            let before = std::mem::replace(&mut self.suspected_in_group, now.kills);
+            return Some((before < now.kills).then_some(Cause::OfJob(is_full)));
+        }
         // Each kill is reported once. One reason may be that of several kills.
         self.reported.kills += 1;
         if now.kills == self.reported.kills {
@@ -166,7 +182,7 @@ mod tests {
         let mut manager = host(5, None);
         let mut cause = |events| {
             manager.events = events;
-            memory.cause_in_group(&manager)
+            memory.cause_in_group(true, &manager)
         };
         assert_eq!(cause(None), None);
         let none = Some("low 0\nhigh 0\nmax 9\noom 0\noom_kill 0\noom_group_kill 0\n");
@@ -181,9 +197,19 @@ mod tests {
     }
 
     #[test]
+    fn a_full_group_below_that_of_the_job_is_not_its_limit_where_the_kernel_tells_them_apart() {
+        let text = "oom 1\noom_kill 1\n";
+        let full = |local| Events::of(text, local).map(|events| (events.kills, events.full));
+        assert_eq!(full(Some("oom 0\noom_kill 0\n")), Some((1, 0)));
+        assert_eq!(full(Some("oom 1\noom_kill 0\n")), Some((1, 1)));
+        assert_eq!(full(None), Some((1, 1)));
+        assert_eq!(full(Some("")), None);
+    }
+
+    #[test]
     fn events_that_are_not_understood_are_not_no_events() {
         for text in ["", "oom 0\n", "oom_kill 0\n", "oom 0\noom_kill many\n", "oom\noom_kill\n"] {
-            assert_eq!(Events::of(text), None, "{text:?}");
+            assert_eq!(Events::of(text, None), None, "{text:?}");
         }
     }
 }

@@ -116,6 +116,7 @@ pub(crate) struct Manager {
     pub(crate) kills: u64,
     pub(crate) victims: Option<Victims>,
     pub(crate) events: Option<&'static str>,
+    pub(crate) local_events: Option<&'static str>,
     /// Why the job cannot have its limits.
     unlimited: Option<String>,
     may_have: bool,
@@ -131,8 +132,8 @@ impl Host for Manager {
         self.victims.clone()
     }
 
-    fn memory_events(&self) -> Option<String> {
-        self.events.map(ToOwned::to_owned)
+    fn memory_events(&self) -> Option<(String, Option<String>)> {
+        self.events.map(|events| (events.to_owned(), self.local_events.map(ToOwned::to_owned)))
     }
 
     fn niceness(&self) -> Option<i8> {
@@ -220,6 +221,7 @@ impl Manager {
             kills: 0,
             victims: None,
             events: None,
+            local_events: None,
             unlimited: None,
             may_have: true,
             refuses_kill: false,

@@ -73,9 +73,10 @@ impl Host for Lent<'_> {
         Some(victims.into_iter().map(|victim| Pid(victim.pid)).collect())
     }
 
-    fn memory_events(&self) -> Option<String> {
-        let path = self.ending.group()?.path().join("memory.events");
-        cgroup::read(path.to_str()?).ok()
+    fn memory_events(&self) -> Option<(String, Option<String>)> {
+        let group = self.ending.group()?.path().to_str()?;
+        let read = |file: &str| cgroup::read(&format!("{group}/{file}")).ok();
+        Some((read("memory.events")?, read("memory.events.local")))
     }
 
     fn niceness(&self) -> Option<i8> {

@@ -58,7 +58,7 @@ impl Host for Lent<'_> {
         None
     }
 
-    fn memory_events(&self) -> Option<String> {
+    fn memory_events(&self) -> Option<(String, Option<String>)> {
         None
     }
 

@@ -14,21 +14,21 @@ use std::sync::OnceLock;
 use nix::unistd::Pid;
 
 use crate::process::procfile;
+use crate::raw;
 
 /// A control group made for one job. [`Cgroup::remove`] removes it, drop does not: its job may outlive the process
 /// that made it.
 #[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
-    directory: File,
+    directory: OwnedFd,
 }
 
 impl Cgroup {
-    /// Makes a group called `name` below the own one, if that is possible.
+    /// Makes a group called `name` below the own one or beside it, see [`own_group`], if that is possible.
     pub fn create(name: &str) -> Option<Self> {
-        static OWN: OnceLock<Option<PathBuf>> = OnceLock::new();
-        let path = OWN.get_or_init(own_group).as_ref()?.join(name);
-        fs::create_dir(&path).ok()?;
+        static PLACES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+        let path = make_in(PLACES.get_or_init(places), name)?;
         // The kernel knows how to kill each group, or none.
         static CAN_KILL: OnceLock<()> = OnceLock::new();
         let group = match CAN_KILL.get() {
@@ -50,12 +50,27 @@ impl Cgroup {
         if !path.join("cgroup.kill").try_exists()? {
             return Err(io::ErrorKind::NotFound.into());
         }
-        Ok(Self { path: path.to_owned(), directory: File::open(path)? })
+        Ok(Self { path: path.to_owned(), directory: File::open(path)?.into() })
     }
 
     /// The group at `path`, whose directory another process has opened.
     pub fn adopt(path: PathBuf, directory: OwnedFd) -> Self {
-        Self { path, directory: directory.into() }
+        Self { path, directory }
+    }
+
+    /// Makes the group again if it was removed. systemd removes empty ones in a unit whose main process ends.
+    /// Whether it did. It has no limits then.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn renew(&self) -> io::Result<bool> {
+        match fs::create_dir(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            made => made?,
+        }
+        // The new directory gets the number of the old one.
+        raw::redirect(&self.directory, File::open(&self.path)?.as_fd())?;
+        Ok(true)
     }
 
     /// The group's directory.
@@ -120,13 +135,24 @@ fn add_members(path: &Path, found: &mut BTreeSet<Pid>) -> io::Result<()> {
     if fs::metadata(path)?.nlink() == 2 {
         return Ok(());
     }
-    for entry in fs::read_dir(path)?.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() {
+            continue;
+        }
+        match add_members(&entry.path(), found) {
             // Its processes may have removed it meanwhile.
-            let _ = add_members(&entry.path(), found);
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {}
+            added => added?,
         }
     }
     Ok(())
+}
+
+/// Makes a directory in the first of these places that permits it.
+fn make_in(places: &[PathBuf], name: &str) -> Option<PathBuf> {
+    let mut paths = places.iter().map(|place| place.join(name));
+    paths.find(|path| fs::create_dir(path).is_ok())
 }
 
 /// Removes a group and those that its processes made below it. Only directories are removed: the files in the
@@ -171,11 +197,20 @@ pub fn write(path: &str, text: &str) -> io::Result<()> {
 
 /// The group in which this process makes others: that of this process, or the one above if its own is [`ASIDE`].
 pub fn own_group() -> Option<PathBuf> {
-    let own = group_of_this_process()?;
-    match own.file_name() {
-        Some(name) if name == ASIDE => own.parent().map(Path::to_owned),
-        _ => Some(own),
-    }
+    places().into_iter().next()
+}
+
+/// The groups in which this process may make others, the best first.
+fn places() -> Vec<PathBuf> {
+    group_of_this_process().map(places_at).unwrap_or_default()
+}
+
+/// A group above that belongs to another user was not made by the suite.
+fn places_at(own: PathBuf) -> Vec<PathBuf> {
+    let owner = |path: &Path| fs::metadata(path).map(|metadata| metadata.uid()).ok();
+    let is_aside = own.file_name().is_some_and(|name| name == ASIDE);
+    let above = own.parent().filter(|above| is_aside && owner(above) == owner(&own));
+    above.map(Path::to_owned).into_iter().chain([own.clone()]).collect()
 }
 
 /// The directory of this process's v2 group. A mount may be hidden by a later one, or show a part of the groups only.
@@ -206,6 +241,7 @@ fn place(own: &str, mount: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::Command;
     use std::time::{Duration, Instant};
@@ -225,6 +261,55 @@ mod tests {
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(found("/user/a"), paths(&["/sys/fs/cgroup/user/a", "/tmp/user/a"]));
         assert_eq!(found("/"), paths(&["/sys/fs/cgroup"]));
+    }
+
+    #[test]
+    fn groups_are_made_above_the_one_aside_only_if_both_have_one_owner_and_else_in_it() {
+        let above = tempfile::tempdir().unwrap();
+        let [aside, other] = [ASIDE, "other"].map(|name| above.path().join(name));
+        fs::create_dir(&aside).unwrap();
+        assert_eq!(places_at(aside.clone()), [above.path().to_owned(), aside.clone()]);
+        assert_eq!(places_at(other.clone()), [other]);
+        // Only root can give it another owner.
+        if std::os::unix::fs::chown(&aside, Some(60_204), None).is_ok() {
+            assert_eq!(places_at(aside.clone()), std::slice::from_ref(&aside));
+        }
+        let places = [above.path().join("missing"), aside.clone()];
+        assert_eq!(make_in(&places, "mpd-7"), Some(aside.join("mpd-7")));
+        assert_eq!(make_in(&places, "mpd-7"), None);
+    }
+
+    #[test]
+    fn a_list_of_members_is_complete_or_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        fs::create_dir(path.join("below")).unwrap();
+        fs::write(path.join("cgroup.procs"), "7\n").unwrap();
+        let group = Cgroup::adopt(path.to_owned(), File::open(path).unwrap().into());
+        assert_eq!(group.members().unwrap(), [Pid::from_raw(7)].into(), "the group below is gone");
+        // It cannot be read, for another reason.
+        fs::create_dir(path.join("below/cgroup.procs")).unwrap();
+        assert_eq!(group.members().unwrap_err().raw_os_error(), Some(libc::EISDIR));
+    }
+
+    #[test]
+    fn a_group_that_was_removed_is_made_again_behind_the_same_descriptor() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mpd-7");
+        fs::create_dir(&path).unwrap();
+        let group = Cgroup::adopt(path.clone(), File::open(&path).unwrap().into());
+        assert!(!group.renew().unwrap());
+        let number = group.as_fd().as_raw_fd();
+        fs::remove_dir(&path).unwrap();
+        assert!(group.renew().unwrap());
+        assert_eq!(group.as_fd().as_raw_fd(), number);
+        let directory_of = File::from(group.directory.try_clone().unwrap());
+        let inode = directory_of.metadata().unwrap().ino();
+        assert_eq!(inode, fs::metadata(&path).unwrap().ino());
+        let flags = nix::fcntl::fcntl(group.as_fd(), nix::fcntl::FcntlArg::F_GETFD).unwrap();
+        assert_eq!(flags, libc::FD_CLOEXEC);
+        directory.close().unwrap();
+        assert_eq!(group.renew().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -189,6 +189,13 @@ pub fn program_of(pid: Pid) -> Option<(String, Pid)> {
     let status = status::of(pid);
     let parent = status::field(&status, "PPid:")?.parse().ok()?;
     Some((status::field(&status, "Name:")?.to_owned(), Pid::from_raw(parent)))
+}
+
+/// The file that a process executes, also one that was removed. `None`: the process is closed to us, or has ended.
+pub fn executable_of(pid: Pid) -> Option<PathBuf> {
+    let file = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let removed = file.to_str().and_then(|text| text.strip_suffix(" (deleted)"));
+    Some(removed.map(PathBuf::from).unwrap_or(file))
 }
 
 /// A description of a process for messages: its number, the name of its program, its user.

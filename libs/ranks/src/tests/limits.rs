@@ -4,9 +4,9 @@ use mpd_wire::job::{Allowance, CpuAmount, MemorySize};
 
 use super::*;
 
-/// A job of one rank with a limit of memory.
-fn limited_job() -> Job {
-    let mut job = job(1);
+/// A job with a limit of memory.
+fn limited_job(size: u32) -> Job {
+    let mut job = job(size);
     let allowance = Allowance { memory: MemorySize::try_from(4 << 30).ok(), cpus: None };
     job.spec = Rc::new(JobSpec { allowance, ..(*job.spec).clone() });
     job
@@ -14,7 +14,7 @@ fn limited_job() -> Job {
 
 #[test]
 fn the_group_of_a_job_gets_its_limits_once_and_before_the_first_rank() {
-    let mut manager = Manager::with(limited_job(), BEGINNING);
+    let mut manager = Manager::with(limited_job(1), BEGINNING);
     let checked = manager.give(Input::Check(None));
     let allowance = manager.job.spec.allowance;
     let limit = Output::Ask(Question::Limit(allowance));
@@ -29,13 +29,13 @@ fn the_group_of_a_job_gets_its_limits_once_and_before_the_first_rank() {
 
 #[test]
 fn a_job_that_cannot_have_its_limits_does_not_start_and_one_without_limits_does_not_ask() {
-    let mut manager = Manager::with(limited_job(), BEGINNING);
+    let mut manager = Manager::with(limited_job(1), BEGINNING);
     manager.unlimited = Some("-mem: no".to_owned());
     let outputs = manager.give(Input::Check(None));
     let failure = Failure::Suite { problem: "-mem: no".to_owned() };
     assert_eq!(posted(&outputs), [JobInput::StartFailed(failure)]);
     // Nor does one whose other checks fail.
-    let mut manager = Manager::with(limited_job(), BEGINNING);
+    let mut manager = Manager::with(limited_job(1), BEGINNING);
     manager.descriptors = 1;
     for outputs in [manager.give(Input::Check(None)), Manager::new(1).give(Input::Check(None))] {
         assert!(!outputs.iter().any(|it| matches!(it, Output::Ask(Question::Limit(_)))));
@@ -58,7 +58,7 @@ fn a_kill_in_a_job_with_a_limit_of_memory_is_reported_from_the_counts_of_its_gro
         (Some("oom 0\noom_kill 0\n"), RankEnd::Exited(0), None),
         (None, RankEnd::Exited(1), None),
     ] {
-        let mut manager = Manager::with(limited_job(), BEGINNING).started();
+        let mut manager = Manager::with(limited_job(1), BEGINNING).started();
         (manager.kills, manager.events) = (1, events);
         let outputs = manager.give(Input::Reaped(pid_of(0), end, false));
         let notices = posted(&outputs).into_iter().filter_map(|input| match input {
@@ -70,8 +70,29 @@ fn a_kill_in_a_job_with_a_limit_of_memory_is_reported_from_the_counts_of_its_gro
 }
 
 #[test]
+fn a_kill_is_reported_for_the_rank_that_it_has_ended_although_others_end_before() {
+    let killed = RankEnd::Signaled { signal: 9, core: false };
+    let notices = |end| {
+        let mut manager = Manager::with(limited_job(2), BEGINNING).started();
+        manager.events = Some("oom 1\noom_kill 1\n");
+        let ends = [(0, end), (1, killed), (1, end)];
+        let outputs: Vec<_> = ends
+            .into_iter()
+            .flat_map(|(rank, end)| manager.give(Input::Reaped(pid_of(rank), end, false)))
+            .collect();
+        let notices = posted(&outputs).into_iter().filter_map(|input| match input {
+            JobInput::Notice(text) => text.rsplit_once("has killed ").map(|(_, it)| it.to_owned()),
+            _ => None,
+        });
+        notices.collect::<Vec<_>>()
+    };
+    assert_eq!(notices(RankEnd::Exited(0)), ["rank 1"]);
+    assert_eq!(notices(RankEnd::Exited(1)), ["a process of the job, perhaps of rank 0", "rank 1"]);
+}
+
+#[test]
 fn without_counts_of_the_group_a_kill_is_reported_from_those_of_the_host() {
-    let mut manager = Manager::with(limited_job(), BEGINNING).started();
+    let mut manager = Manager::with(limited_job(1), BEGINNING).started();
     (manager.kills, manager.victims) = (1, Some(vec![pid_of(0)]));
     let end = RankEnd::Signaled { signal: 9, core: false };
     let outputs = manager.give(Input::Reaped(pid_of(0), end, false));

@@ -90,6 +90,10 @@ impl Ranks {
             null: turn.null,
             cgroup: self.cgroup.as_ref().map(|group| group.as_fd()),
         };
+        if let (true, Some(group)) = (start.is_confined, &self.cgroup) {
+            confinement::keep(job.spec.allowance, group)
+                .map_err(|problem| StartProblem::Process { problem, at_limit: false })?;
+        }
         let before = BeforeStart::now();
         let started = RankProcess::start(turn.registry, (extra, start.slot), spawn, given);
         let begin = before.begin();

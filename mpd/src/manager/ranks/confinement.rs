@@ -1,11 +1,13 @@
 //! The control group of the job gets the limits of the job. [`mpd_ranks::impose`] decides.
 
+use std::path::Path;
+
 use mpd_ending::Pid;
 use mpd_io::files::logging::plain;
 use mpd_io::process::cgroup::{self, Cgroup};
 use mpd_io::process::identity::{number_of, process_of};
 use mpd_io::process::tree;
-use mpd_ranks::{Fault, Groups, Place};
+use mpd_ranks::{Fault, Groups, Place, Process};
 use mpd_wire::job::Allowance;
 
 /// Limits the group of the job, in which no process is yet.
@@ -23,7 +25,25 @@ pub(super) fn impose(allowance: Allowance, group: Option<&Cgroup>) -> Result<(),
         (Some(own), None) => Place::Closed(own.trim_end_matches('/')),
         (None, _) => Place::NoGroups,
     };
-    mpd_ranks::impose(allowance, place, &OfThisHost).map_err(|refusal| refusal.to_string())
+    let limit = || mpd_ranks::impose(allowance, place, &OfThisHost);
+    let limited = match limit() {
+        // It was removed before it had a process.
+        Err(_) if group.is_some_and(|group| group.renew().unwrap_or(false)) => limit(),
+        limited => limited,
+    };
+    limited.map_err(|refusal| refusal.to_string())
+}
+
+/// Makes the group of a job with limits again if it was removed, with its limits. It may be empty until a rank starts.
+///
+/// # Errors
+/// Why that is impossible on this host.
+pub(super) fn keep(allowance: Allowance, group: &Cgroup) -> Result<(), String> {
+    match group.renew() {
+        Ok(false) => Ok(()),
+        Ok(true) => impose(allowance, Some(group)),
+        Err(e) => Err(plain(&e)),
+    }
 }
 
 struct OfThisHost;
@@ -41,9 +61,20 @@ impl Groups for OfThisHost {
         std::fs::create_dir(path).map_err(|e| fault(&e))
     }
 
-    fn program_of(&self, pid: Pid) -> Option<(String, Pid)> {
-        tree::program_of(process_of(pid)).map(|(program, parent)| (program, number_of(parent)))
+    fn program_of(&self, pid: Pid) -> Option<Process> {
+        let pid = process_of(pid);
+        let (name, parent) = tree::program_of(pid)?;
+        let own = tree::executable_of(nix::unistd::Pid::this());
+        let is_of_suite = own.zip(tree::executable_of(pid)).map(|(own, it)| is_beside(&own, &it));
+        Some(Process { name, parent: number_of(parent), is_of_suite })
     }
+}
+
+/// Whether a file is a program of the suite beside this one.
+fn is_beside(own: &Path, file: &Path) -> bool {
+    const PROGRAMS: [&str; 6] = ["mpd", "mpirun", "mpirun.mpd", "mpdboot", "mpdtrace", "pty"];
+    let name = file.file_name().and_then(|name| name.to_str());
+    file == own || file.parent() == own.parent() && name.is_some_and(|it| PROGRAMS.contains(&it))
 }
 
 fn fault(error: &std::io::Error) -> Fault {
@@ -84,6 +115,47 @@ mod tests {
     }
 
     #[test]
+    fn programs_of_the_suite_are_known_by_their_files_and_the_music_player_daemon_is_not_one() {
+        let own = Path::new("/opt/mpd/bin/mpd");
+        for (file, expected) in [
+            ("/opt/mpd/bin/mpd", true),
+            ("/opt/mpd/bin/mpirun", true),
+            ("/opt/mpd/bin/mpirun.mpd", true),
+            ("/opt/mpd/bin/bash", false),
+            ("/usr/bin/mpd", false),
+            ("/usr/bin/mpirun", false),
+        ] {
+            assert_eq!(is_beside(own, Path::new(file)), expected, "{file}");
+        }
+        let this = std::process::id().try_into().map(Pid).unwrap();
+        assert_eq!(OfThisHost.program_of(this).unwrap().is_of_suite, Some(true));
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let other = child.id().try_into().map(Pid).unwrap();
+        let program = OfThisHost.program_of(other).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((program.name.as_str(), program.is_of_suite), ("sleep", Some(false)));
+    }
+
+    #[test]
+    fn a_group_that_was_removed_before_a_rank_is_made_again_and_gets_its_limits_or_no_rank_starts()
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mpd-7");
+        fs::create_dir(&path).unwrap();
+        let group = Cgroup::adopt(path.clone(), File::open(&path).unwrap().into());
+        assert_eq!(keep(allowance(), &group), Ok(()), "nothing is read or written");
+        fs::remove_dir(&path).unwrap();
+        let file = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+        file("cgroup.controllers", "cpu memory\n");
+        file("cgroup.subtree_control", "cpu memory\n");
+        // An ordinary file system makes no files in it.
+        let problem = keep(allowance(), &group).unwrap_err();
+        assert!(problem.contains("cannot write \"1073741824\""), "{problem}");
+        assert!(path.exists());
+    }
+
+    #[test]
     fn a_group_that_is_gone_is_a_refusal_with_the_reason_of_the_system() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mpd-7");
@@ -117,7 +189,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         group.remove().unwrap();
-        assert!(!std::path::Path::new(&group_path(&name)).exists());
+        assert!(!Path::new(&group_path(&name)).exists());
     }
 
     fn group_path(name: &str) -> String {
