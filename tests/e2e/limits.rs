@@ -4,7 +4,7 @@ use mpd_io::process::cgroup::{self, Cgroup};
 use nix::sys::signal::Signal;
 
 use crate::process::{self, Process};
-use crate::run::{comes_true, sample};
+use crate::run::{Run, comes_true, sample};
 use crate::suite::{Suite, is_root, skip};
 
 /// Debian's soft limit of descriptors.
@@ -77,40 +77,84 @@ fn a_daemon_short_of_descriptors_refuses_a_job_and_continues_to_serve() {
     end_daemon(&suite);
 }
 
-/// The controllers of this process's control group of version 2, if it has such a group.
-fn controllers() -> Option<String> {
-    let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = own.lines().find_map(|line| line.strip_prefix("0::"))?.to_owned();
-    let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
-    let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let point = mounts.find(|words| words.get(2) == Some(&"cgroup2"))?[1].to_owned();
-    std::fs::read_to_string(format!("{point}{own}/cgroup.controllers")).ok()
+/// A control group for a suite of its own, if this system permits one, and why a job there cannot have that limit.
+struct Ground {
+    group: Option<Cgroup>,
+}
+
+impl Ground {
+    /// A program in that group.
+    fn command(&self, suite: &Suite, program: &str) -> Run {
+        let Some(group) = &self.group else { return suite.command(suite.program(program)) };
+        let enter = format!("echo $$ >{}/cgroup.procs && exec \"$@\"", group.path().display());
+        suite.command("sh").args(["-c", &enter, "sh"]).arg(suite.program(program))
+    }
+
+    fn refusal(&self, controllers: &[&str]) -> Option<String> {
+        let Some(group) = &self.group else {
+            return Some(match cgroup::own_group() {
+                Some(own) => format!(
+                    "no control group can be made in {}; ",
+                    own.to_string_lossy().trim_end_matches('/')
+                ),
+                None => "this host has no control groups of version 2, ".to_owned(),
+            });
+        };
+        let path = group.path().display();
+        let has = cgroup::read(&format!("{path}/cgroup.controllers")).expect("a group");
+        let has: Vec<&str> = has.split_whitespace().collect();
+        let missing = controllers.iter().find(|controller| !has.contains(controller))?;
+        let of_version_1 = format!("/sys/fs/cgroup/{missing}/cgroup.clone_children");
+        if std::path::Path::new(&of_version_1).exists() {
+            return Some(format!("control groups of version 1 have the controller {missing} on"));
+        }
+        let others = if has.is_empty() { "none".to_owned() } else { has.join(" ") };
+        Some(format!(
+            "the control group {path} does not have the controller {missing} (it has: {others}); "
+        ))
+    }
 }
 
 #[test]
-fn a_job_whose_limits_of_a_host_cannot_be_kept_does_not_start() {
-    let has = controllers().unwrap_or_default();
-    if has.split_whitespace().any(|it| it == "memory" || it == "cpu") {
-        return skip("limits of a host: its control groups may keep them");
-    }
+fn a_job_with_limits_of_a_host_starts_only_where_the_controllers_of_its_group_keep_them() {
+    let ground = Ground { group: Cgroup::create(&format!("mpd-test-{}", std::process::id())) };
     let suite = Suite::new();
     for standing in [false, true] {
         if standing {
-            suite.start_daemon();
+            let log = suite.path("mpd.log").display().to_string();
+            let daemon = ground.command(&suite, "mpd");
+            daemon.args(["--daemon", "--log-file", &log]).output().code(0);
         }
-        for (option, value, start) in [
-            ("-mem", "1G", "-mem: "),
-            ("-cpus", "1.5", "-cpus: "),
-            ("-mem=1G", "-cpus=2", "-mem and -cpus: "),
+        for (options, start, controllers) in [
+            (["-mem", "1G"], "-mem: ", &["memory"][..]),
+            (["-cpus", "1.5"], "-cpus: ", &["cpu"]),
+            (["-mem=1G", "-cpus=2"], "-mem and -cpus: ", &["memory", "cpu"]),
         ] {
-            let touch = ["touch", "has-run"];
-            let output = suite.mpirun([option, value, "-n", "2"].into_iter().chain(touch)).output();
-            output.code(125).says(&[start, "control group"]).brief();
-            assert!(!suite.path("has-run").exists());
+            let job = ground.command(&suite, "mpirun").args(options);
+            let output = job.args(["-n", "2", "touch", "has-run"]).output();
+            match ground.refusal(controllers) {
+                Some(reason) => {
+                    output.code(125).says(&[&format!("{start}{reason}")]).brief();
+                    assert!(!suite.path("has-run").exists());
+                }
+                None => {
+                    output.code(0).quiet();
+                    std::fs::remove_file(suite.path("has-run")).expect("it has run");
+                }
+            }
         }
-        suite.mpirun(["-n", "2", "true"]).output().code(0).quiet();
+        if ground.refusal(&["memory"]).is_none() {
+            let job = ground.command(&suite, "mpirun").args(["-mem", "64M", "-n", "1"]);
+            let output = job.args(["tail", "/dev/zero"]).deadline(60).output();
+            output.code(137).says(&["has used all of the 64M that -mem gives it"]);
+        }
+        ground.command(&suite, "mpirun").args(["-n", "2", "true"]).output().code(0).quiet();
     }
-    suite.only_the_daemon_is_left();
+    end_daemon(&suite);
+    if let Some(group) = ground.group {
+        let patience = std::time::Duration::from_secs(10);
+        assert!(comes_true(patience, || group.remove().is_ok()), "processes are left");
+    }
 }
 
 #[test]
