@@ -192,6 +192,7 @@ impl World {
         let ranks = Ranks::new(mpd_ranks::Beginning {
             adopts: false,
             began: Duration::ZERO,
+            kills: None,
             daemon: Pid(1),
         });
         let stdio = mpd_stdio::machine::Stdio::new(&job.spec, &job.order, false);

@@ -45,9 +45,8 @@ impl Events {
 pub(crate) struct Memory {
     /// When the job began, on the clock of the kernel's log.
     began: Duration,
-    /// Processes of this host that the kernel had killed for lack of memory before; `None`: this is not known.
+    /// Processes of this host that the kernel had killed for lack of memory before.
     kills_before: Option<u64>,
-    is_counted: bool,
     /// The number of kills when the log was read, and the victims since the job began; `None`: the log cannot be read.
     victims: Option<(u64, Option<Victims>)>,
     /// The number of kills when a rank was suspected last.
@@ -59,23 +58,14 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn begin(began: Duration) -> Self {
+    pub(crate) fn begin(began: Duration, kills_before: Option<u64>) -> Self {
         Self {
             began,
-            kills_before: None,
-            is_counted: false,
+            kills_before,
             victims: None,
-            suspected: 0,
+            suspected: kills_before.unwrap_or(0),
             reported: Events::default(),
             suspected_in_group: 0,
-        }
-    }
-
-    /// Counts the kills of this host, once. The first ranks run by then, so that the count does not delay them.
-    pub(crate) fn count(&mut self, host: &dyn Host) {
-        if !std::mem::replace(&mut self.is_counted, true) {
-            self.kills_before = host.kills();
-            self.suspected = self.kills_before.unwrap_or(0);
         }
     }
 
@@ -140,21 +130,13 @@ mod tests {
         manager
     }
 
-    /// The first ranks run, after five kills.
-    fn memory() -> Memory {
-        let mut memory = Memory::begin(Duration::ZERO);
-        memory.count(&host(5, None));
-        memory.count(&host(6, None));
-        memory
-    }
-
     fn victims(pids: &[i32]) -> Option<Victims> {
         Some(pids.iter().copied().map(Pid).collect())
     }
 
     #[test]
     fn a_rank_was_killed_for_lack_of_memory_only_if_the_log_names_it() {
-        let mut memory = memory();
+        let mut memory = Memory::begin(Duration::ZERO, Some(5));
         let [ours, other] = [7, 8].map(|pid| Some(Pid(pid)));
         assert_eq!(memory.cause_of(other, &host(6, victims(&[7]))), None, "kill -9");
         assert_eq!(memory.cause_of(ours, &host(6, None)), Some(Cause::Certain), "it was read");
@@ -165,7 +147,7 @@ mod tests {
 
     #[test]
     fn without_the_log_each_kill_of_the_host_is_suspected_once() {
-        let mut memory = memory();
+        let mut memory = Memory::begin(Duration::ZERO, Some(5));
         let rank = Some(Pid(7));
         assert_eq!(memory.cause_of(rank, &host(6, None)), Some(Cause::Possible));
         assert_eq!(memory.cause_of(rank, &host(6, None)), None);
@@ -178,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_kill_in_the_group_of_the_job_is_reported_once_with_its_reason() {
-        let mut memory = memory();
+        let mut memory = Memory::begin(Duration::ZERO, Some(5));
         let mut manager = host(5, None);
         let mut cause = |events| {
             manager.events = events;

@@ -34,6 +34,8 @@ pub struct Beginning {
     pub adopts: bool,
     /// When the job began, on the clock of the kernel's log.
     pub began: Duration,
+    /// How many processes the kernel had killed for lack of memory before, if that is known.
+    pub kills: Option<u64>,
     /// The daemon that started the manager.
     pub daemon: Pid,
 }
@@ -94,7 +96,7 @@ pub struct Ranks {
 
 impl Ranks {
     /// No rank runs.
-    pub fn new(Beginning { adopts, began, daemon }: Beginning) -> Self {
+    pub fn new(Beginning { adopts, began, kills, daemon }: Beginning) -> Self {
         Self {
             table: Table::default(),
             starting: BTreeMap::new(),
@@ -102,7 +104,7 @@ impl Ranks {
             daemon,
             is_confined: false,
             size: None,
-            memory: Memory::begin(began),
+            memory: Memory::begin(began, kills),
             cpu_share: CpuShare::default(),
             unpermitted: BTreeSet::new(),
             crashes: 0,

@@ -294,7 +294,6 @@ impl Ranks {
     ) {
         let Batch { first, begin, end, .. } = batch;
         let Some(world) = context.job.worlds.of(first) else { return };
-        self.memory.count(context.host);
         self.report(Output::Act(Action::EndStarts));
         let is_continued = failure.is_none() && end < world.here.len();
         self.starting.entry(first).or_default().next = is_continued.then_some(end);

@@ -30,7 +30,8 @@ use crate::search::FIRST_SEARCH;
 
 mod limits;
 
-const BEGINNING: Beginning = Beginning { adopts: false, began: Duration::ZERO, daemon: Pid(2) };
+const BEGINNING: Beginning =
+    Beginning { adopts: false, began: Duration::ZERO, kills: Some(0), daemon: Pid(2) };
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;

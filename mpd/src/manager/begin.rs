@@ -22,7 +22,7 @@ use mpd_wire::job::JobSpec;
 use mpd_wire::message::{ManagerReport, StartJob};
 use nix::unistd::setsid;
 
-use super::context::{Common, Job, LoopClock, Turn};
+use super::context::{Common, Job, Turn};
 use super::ending::{Elsewhere, Ending, forget};
 use super::host_facts::ThisHost;
 use super::links::{LinkEnd, Links};
@@ -143,6 +143,7 @@ impl Means {
         };
         let machine_of_ranks = mpd_ranks::Ranks::new(mpd_ranks::Beginning {
             adopts: adopted.is_some(),
+            kills: oom::kills(),
             began: oom::log_time(),
             daemon: identity::number_of(self.parent),
         });
@@ -159,7 +160,7 @@ impl Means {
             common: Common {
                 node: Node::new(self.clock.now(), job, machines, beginning),
                 poll: self.poll,
-                clock: LoopClock::new(self.clock),
+                clock: self.clock,
                 null: self.null,
                 handed_over: VecDeque::new(),
             },

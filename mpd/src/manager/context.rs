@@ -1,10 +1,8 @@
 //! The context of an owner's turn, lent by the loop: the job, the clock, the registry, and a list for the owner's
 //! events.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use mio::{Poll, Registry};
 pub(super) use mpd_clients::Job;
@@ -17,38 +15,11 @@ use mpd_wire::message::Phase;
 
 use super::event::{Descriptors, Event, Mark};
 
-/// The time of the loop. It advances when the loop wakes up and when an output was performed, so that a stage without work
-/// costs no reading of a clock.
-#[derive(Debug)]
-pub(super) struct LoopClock {
-    clock: Clock,
-    now: Cell<Time>,
-}
-
-impl LoopClock {
-    pub(super) fn new(clock: Clock) -> Self {
-        Self { now: Cell::new(clock.now()), clock }
-    }
-
-    pub(super) const fn now(&self) -> Time {
-        self.now.get()
-    }
-
-    pub(super) fn advance(&self) {
-        self.now.set(self.clock.now());
-    }
-
-    /// The time left until `deadline`, by the clock itself.
-    pub(super) fn until(&self, deadline: Time) -> Duration {
-        self.clock.until(deadline)
-    }
-}
-
 /// The shared resources of all owners, kept by the loop.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) poll: Poll,
-    pub(super) clock: LoopClock,
+    pub(super) clock: Clock,
     /// `/dev/null`, for reading.
     pub(super) null: OwnedFd,
     pub(super) node: Node,
@@ -78,7 +49,7 @@ pub(super) struct Turn<'a> {
     /// `/dev/null`, for reading.
     pub(super) null: BorrowedFd<'a>,
     pub(super) job: &'a Job,
-    pub(super) clock: &'a LoopClock,
+    pub(super) clock: &'a Clock,
     pub(super) lending: Lending<'a>,
     handed_over: &'a mut VecDeque<Descriptors>,
 }

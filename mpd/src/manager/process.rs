@@ -70,7 +70,6 @@ impl Process {
             let now = self.common.clock.now();
             let Some(output) = self.common.node.next(now, &lent) else { return };
             self.perform(output);
-            self.common.clock.advance();
         }
     }
 }

@@ -26,7 +26,6 @@ impl Process {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 result => result.context("cannot wait for events")?,
             }
-            self.common.clock.advance();
             events.iter().for_each(|event| self.mark(event));
             self.settle();
             for stage in STAGES {

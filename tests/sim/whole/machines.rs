@@ -72,6 +72,7 @@ impl Machines {
         let ranks = Ranks::new(mpd_ranks::Beginning {
             adopts: false,
             began: Duration::ZERO,
+            kills: None,
             daemon: DAEMON,
         });
         let mut machines = Self {
