@@ -1,32 +1,39 @@
 //! The monotonic clock as the pure crates' [`Time`], and wall-clock time for people.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use mpd_sansio::Time;
 use mpd_stdio::format::utc;
 use nix::time::{ClockId, clock_gettime};
 
-/// Times since the start of this clock.
+/// Times since the start of this clock. The loops read it hundreds of times in a job, so it counts microseconds and nothing
+/// else.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    epoch: Instant,
+    /// On the clock of the kernel, in microseconds.
+    epoch: u64,
 }
 
 impl Clock {
     /// A clock that starts now, at one second after the epoch, so that earlier times can be represented.
     pub fn start() -> Self {
-        Self { epoch: Instant::now() }
+        Self { epoch: monotonic() }
     }
 
     pub fn now(&self) -> Time {
-        let elapsed = self.epoch.elapsed() + Duration::from_secs(1);
-        Time::ZERO + elapsed
+        Time::from_micros(monotonic() - self.epoch + 1_000_000)
     }
 
     /// The time left until `deadline`.
     pub fn until(&self, deadline: Time) -> Duration {
         deadline.since(self.now())
     }
+}
+
+/// `CLOCK_MONOTONIC` in microseconds.
+fn monotonic() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("each Linux has this clock");
+    now.tv_sec().unsigned_abs() * 1_000_000 + now.tv_nsec().unsigned_abs() / 1000
 }
 
 /// Microseconds since 1970, by the wall clock.
