@@ -331,11 +331,12 @@ impl Consoles {
             }
             RequestKind::Departure(_) => self.finish(request, ConsoleReply::Done { missing }),
             RequestKind::Draining { members, .. } => {
-                if let Some(problem) = failures(&answers) {
-                    return self.finish(request, ConsoleReply::Refused { problem });
-                }
                 let not_reached: Vec<DaemonName> =
                     missing.into_iter().filter(|name| members.contains(name)).collect();
+                if let Some(mut problem) = failures(&answers) {
+                    not_reached.iter().for_each(|name| problem += &format!("; {name}: no answer"));
+                    return self.finish(request, ConsoleReply::Refused { problem });
+                }
                 if not_reached.is_empty() {
                     ask.until = Some(now + LIST_PATIENCE);
                     return None;

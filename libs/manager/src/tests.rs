@@ -76,7 +76,7 @@ impl Host for Queues {
         None
     }
 
-    fn memory_events(&self) -> Option<String> {
+    fn memory_events(&self) -> Option<(String, Option<String>)> {
         None
     }
 

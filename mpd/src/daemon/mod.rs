@@ -519,6 +519,9 @@ impl Daemon {
     fn answer(&mut self, question: Question) -> Answer {
         let console = self.node.submitter();
         let handed = console.and_then(|console| self.peers.handed(console));
+        if matches!(question, Question::HandOver { .. }) && console.is_some() && handed.is_none() {
+            return Answer::Started(Err("the console is gone".to_owned()));
+        }
         let lent = handed.map(|(console, handed)| {
             let passed = handed.outputs.iter().chain(handed.adopted.iter().flatten());
             let passed = passed.map(|fd| fd.as_fd());

@@ -232,7 +232,11 @@ impl Peers {
                 (Verdict::Close, _) => events.extend(self.close(token)),
             }
         }
-        self.peers.retain(|_, peer| peer.connection.deadline().is_none_or(|at| now < at));
+        let is_late = |peer: &Peer| peer.connection.deadline().is_some_and(|at| at <= now);
+        let late = self.peers.iter().filter(|(_, peer)| is_late(peer)).map(|(token, _)| *token);
+        for token in late.collect::<Vec<_>>() {
+            events.extend(self.close(token));
+        }
         events
     }
 
