@@ -7,7 +7,7 @@ use mpd_wire::message::{Opening, RingRequest};
 pub(crate) const REFUSAL: &str = "this daemon runs the job of one mpirun: it lists and follows that job, \
                        carries out orders to it, prints its state, and runs debuggers of it, and nothing else";
 
-/// Whether a guest may open with this. [`check_job_of_guest`] checks a submission when it is complete.
+/// Whether a guest may open with this. A submission is checked again when it is complete.
 ///
 /// # Errors
 /// The refusal.
