@@ -1,5 +1,8 @@
 //! The owners by themselves, without descriptors: the requests that they make of others.
 
+#[path = "../tests/fixture/mod.rs"]
+mod fixture;
+
 use std::time::Duration;
 
 use mpd_jobtable::{
@@ -7,9 +10,7 @@ use mpd_jobtable::{
     Question, RecordState,
 };
 use mpd_leftovers::record::JobRecord;
-use mpd_ring::{
-    Event, Input, Publication, RequestId, Ring, RingConfig, Rules, Timing, UNPUBLISHED,
-};
+use mpd_ring::{Event, Input, Publication, RequestId, Ring, UNPUBLISHED};
 use mpd_sansio::{Machine as _, Time};
 use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey, ManagerEnd};
 use mpd_wire::message::{
@@ -30,6 +31,8 @@ use crate::saved::Saved;
 use crate::stay::{Entrance, Stay};
 use crate::view::RingIdentity;
 
+pub(crate) use fixture::config;
+
 const NOW: Time = Time::ZERO;
 
 /// The console of these tests.
@@ -37,23 +40,6 @@ const CONSOLE: ConsoleId = ConsoleId(20);
 
 pub(crate) fn name(text: &str) -> DaemonName {
     DaemonName::new(text).unwrap()
-}
-
-/// The configuration of a daemon h1 that meets no other daemon.
-pub(crate) fn config() -> RingConfig {
-    RingConfig {
-        name: name("h1"),
-        instance: mpd_wire::Instance::from_bytes([1; 16]),
-        addresses: Vec::new(),
-        ncpus: 4,
-        ordinal: None,
-        entry: Vec::new(),
-        seeds: Vec::new(),
-        waits: false,
-        timing: Timing::default(),
-        chance: 1,
-        rules: Rules::default(),
-    }
 }
 
 /// A daemon h1 that has entered no ring yet.

@@ -1,5 +1,7 @@
 //! A node that is a ring of one, and one without a ring: what they ask of their process, and their answers.
 
+mod fixture;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use mpd_daemon::{
 use mpd_jobtable::{
     Answer, Beginning, Input as JobInput, JobTable, ManagerMessage, Question, Secrets,
 };
-use mpd_ring::{Input as RingInput, RequestId, Ring, RingConfig, Rules, Timing};
+use mpd_ring::{Input as RingInput, RequestId, Ring};
 use mpd_sansio::{Pump, Time};
 use mpd_wire::frame::compact;
 use mpd_wire::job::{
@@ -23,6 +25,8 @@ use mpd_wire::message::{
     NameAnswer, NameOperation, Opening, RingOrder, RingRequest, VERSION,
 };
 use mpd_wire::{Address, ConsoleId, DaemonName, Instance, JobId, Pid, RankSet};
+
+use fixture::config;
 
 const CONSOLE: ConsoleId = ConsoleId(20);
 
@@ -178,23 +182,6 @@ impl Host {
     }
 }
 
-/// The configuration of a daemon h1 that meets no other daemon.
-fn config() -> RingConfig {
-    RingConfig {
-        name: DaemonName::new("h1").unwrap(),
-        instance: Instance::from_bytes([1; 16]),
-        addresses: Vec::new(),
-        ncpus: 4,
-        ordinal: None,
-        entry: Vec::new(),
-        seeds: Vec::new(),
-        waits: false,
-        timing: Timing::default(),
-        chance: 1,
-        rules: Rules::default(),
-    }
-}
-
 /// A job with one rank on each of these hosts.
 fn launch(job: &str, hosts: [&str; 2]) -> Launch {
     let host_slice = |(rank, host): (u32, &str)| HostSlice {
@@ -226,15 +213,11 @@ fn spec(host: Option<&str>) -> JobSpec {
     let argset = Argset {
         size: 2,
         program: b"./rank".into(),
-        args: Vec::new(),
-        substitute: false,
-        environment: 0,
         directory: b"/work".into(),
         search: b"/bin".into(),
         umask: 0o22,
-        limits: Vec::new(),
         hosts: host.map(|host| vec![HostChoice::new(host.into(), None)]),
-        pty: None,
+        ..Argset::default()
     };
     JobSpec { argsets: vec![argset], environments: vec![Vec::new()], ..JobSpec::default() }
 }

@@ -44,6 +44,9 @@ mod spawning;
 mod tests;
 mod turn;
 mod upstream;
+#[cfg(test)]
+#[path = "../tests/willing/mod.rs"]
+mod willing;
 
 pub use event::{Event, Mark};
 pub use facts::Facts;

@@ -9,12 +9,10 @@ use mpd_ending::{Answer, Ending, Input as EndingInput, Killing, Question, Signal
 use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input, LinkEnd, Manager, Output as JobOutput};
 use mpd_leftovers::Reading;
-use mpd_placement::cpu::Cpu;
-use mpd_placement::gpus::Gpus;
-use mpd_ranks::{self as ranks, Host, Ranks, Unentered, Victims};
+use mpd_ranks::{self as ranks, Ranks};
 use mpd_sansio::{Pump, Time};
 use mpd_stdio::machine::Input as Stdio;
-use mpd_wire::job::{Argset, Group, JobSpec, Program, RankEnd, Unusable};
+use mpd_wire::job::{JobSpec, RankEnd};
 use mpd_wire::message::{
     Class, Down, JobInput, JobNews, ManagerOrder, ManagerReport, Phase, Span, Up,
 };
@@ -22,6 +20,7 @@ use mpd_wire::{Pid, Rank};
 
 use crate::fixture;
 use crate::turn::Moment;
+use crate::willing::{DAEMON, Willing};
 use crate::{Beginning, Event, Facts, ForLinks, Mark, News, Node, Output, Sign, Trace};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -37,25 +36,25 @@ struct Queues {
     awaited: BTreeSet<usize>,
 }
 
-impl Facts for Queues {
+impl Facts for Willing<Queues> {
     fn console_waiting(&self) -> usize {
-        self.console
+        self.0.console
     }
 
     fn daemon_waits(&self) -> bool {
-        self.daemon_waits
+        self.0.daemon_waits
     }
 
     fn queued(&self, _: LinkEnd, _: Class) -> usize {
-        self.queued
+        self.0.queued
     }
 
     fn most_queued(&self, _: Class) -> usize {
-        self.queued
+        self.0.queued
     }
 
     fn awaits(&self, tree_index: usize) -> bool {
-        self.awaited.contains(&tree_index)
+        self.0.awaited.contains(&tree_index)
     }
 
     fn describe(&self, process: Pid) -> String {
@@ -64,72 +63,6 @@ impl Facts for Queues {
 
     fn name_of(&self, signal: i32) -> String {
         format!("signal {signal}")
-    }
-}
-
-impl Host for Queues {
-    fn kills(&self) -> Option<u64> {
-        None
-    }
-
-    fn victims(&self, _: Duration) -> Option<Victims> {
-        None
-    }
-
-    fn memory_events(&self) -> Option<(String, Option<String>)> {
-        None
-    }
-
-    fn niceness(&self) -> Option<i8> {
-        None
-    }
-
-    fn may_have(&self, _: i8) -> bool {
-        true
-    }
-
-    fn text_of(&self, errno: i32) -> String {
-        format!("error {errno}")
-    }
-
-    fn limit(&self, _: u8) -> Option<(u64, u64)> {
-        None
-    }
-
-    fn allowed_cpus(&self) -> Result<Vec<Cpu>, String> {
-        Ok(Vec::new())
-    }
-
-    fn has_fewer_cpus_than(&self, _: usize) -> bool {
-        false
-    }
-
-    fn gpus(&self) -> Gpus {
-        Gpus::of_number(0)
-    }
-
-    fn enter(&self, _: &[u8]) -> Result<(), Unentered> {
-        Ok(())
-    }
-
-    fn program(&self, argset: &Argset, _: Option<usize>) -> Result<Program, Unusable> {
-        Ok(Program { path: argset.program.clone(), script: false })
-    }
-
-    fn variables_of_group(&self, _: Group) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn host_name(&self) -> String {
-        "h1".to_owned()
-    }
-
-    fn parent(&self) -> Pid {
-        Pid(1)
-    }
-
-    fn this(&self) -> Pid {
-        Pid(2)
     }
 }
 
@@ -160,7 +93,7 @@ fn answer(question: Question) -> Answer {
 struct World {
     now: Time,
     node: Node,
-    queues: Queues,
+    queues: Willing<Queues>,
 }
 
 impl World {
@@ -193,12 +126,12 @@ impl World {
             adopts: false,
             began: Duration::ZERO,
             kills: None,
-            daemon: Pid(1),
+            daemon: DAEMON,
         });
         let stdio = mpd_stdio::machine::Stdio::new(&job.spec, &job.order, false);
         let machines = (Pump::new(Manager::new(&config)), ranks, ending, stdio);
         let node = Node::new(now, job, machines, beginning);
-        Self { now, node, queues: Queues::default() }
+        Self { now, node, queues: Willing::default() }
     }
 
     fn alone() -> Self {
@@ -330,7 +263,7 @@ fn a_job_without_failures_ends_with_0_after_its_ends_were_reported() {
 #[test]
 fn the_end_waits_for_a_daemon_that_has_events_to_read_but_not_for_ever() {
     let mut world = World::alone();
-    world.queues.daemon_waits = true;
+    world.queues.0.daemon_waits = true;
     world.route(JobOutput::Finish(3));
     assert!(world.node.over() == Some(3) && world.node.awaits_daemon());
     world.pass(2 * SECOND);
@@ -357,11 +290,11 @@ fn the_end_of_a_traced_job_waits_for_the_report_of_its_launch() {
 #[test]
 fn lines_for_a_console_that_does_not_read_are_counted_and_the_count_is_shown_later() {
     let mut world = World::alone();
-    world.queues.console = 17 << 20;
+    world.queues.0.console = 17 << 20;
     for _ in 0..3 {
         assert!(world.route(JobOutput::ReportNotice("a line".to_owned())).is_empty());
     }
-    world.queues.console = 0;
+    world.queues.0.console = 0;
     let shown = world.route(JobOutput::ReportNotice("the last".to_owned()));
     let texts: Vec<String> = shown.iter().map(|output| format!("{output:?}")).collect();
     assert!(texts[0].contains("3 lines were left out") && texts[1].contains("the last"));
@@ -405,7 +338,7 @@ fn a_daemon_is_looked_for_each_second_until_one_has_adopted_the_manager() {
 #[test]
 fn children_that_have_not_connected_are_given_up_behind_the_kill() {
     let mut world = World::of(fixture::job_on_two_hosts(), |_| {});
-    world.queues.awaited = BTreeSet::from([1]);
+    world.queues.0.awaited = BTreeSet::from([1]);
     let outputs = world.route(JobOutput::ToChildren(Down::Kill));
     assert!(matches!(
         outputs[..],
@@ -428,7 +361,7 @@ fn unimportant_messages_are_left_out_while_much_waits_for_the_parent() {
     let mut world = World::alone();
     let message = || Event::UpIfRoom(Up::Ready);
     assert!(matches!(world.outputs_of(message())[..], [Output::Links(ForLinks::Up(Up::Ready))]));
-    world.queues.queued = 512 * 1024;
+    world.queues.0.queued = 512 * 1024;
     assert!(matches!(world.outputs_of(message())[..], [Output::Log(..)]));
 }
 

@@ -21,8 +21,8 @@ use mpd_wire::job::RankEnd;
 use mpd_wire::message::{Down, TreeKind};
 use mpd_wire::{Rank, Stream};
 
-use super::lent::{DAEMON, Lent};
 use super::manager::{Effect, ForManager, Turn};
+use super::willing::{DAEMON, Willing};
 use crate::kernel::{BEGAN, Process, State, clocks};
 
 const SIGKILL: u8 = 9;
@@ -132,11 +132,11 @@ impl Machines {
         self.start_some(turn);
         self.serve_sources(turn);
         self.settle(turn);
-        self.node.handle_timeout(now, &Lent(&turn.common.links));
+        self.node.handle_timeout(now, &Willing(&turn.common.links));
         self.settle(turn);
         self.node.expire_ending(now);
         self.settle(turn);
-        self.node.expire_ranks(now, &Lent(&turn.common.links));
+        self.node.expire_ranks(now, &Willing(&turn.common.links));
         self.settle(turn);
         self.node.expire_clients(now);
         self.settle(turn);
@@ -173,7 +173,7 @@ impl Machines {
                 self.reap(turn);
                 continue;
             }
-            let Some(output) = self.node.next(turn.now, &Lent(&turn.common.links)) else {
+            let Some(output) = self.node.next(turn.now, &Willing(&turn.common.links)) else {
                 return;
             };
             self.perform(turn, output);
@@ -302,7 +302,7 @@ impl Machines {
     /// Starts the ranks of worlds that wait for that, unless everything is stopped.
     fn start_some(&mut self, turn: &mut Turn<'_>) {
         while self.node.is_to_start() {
-            self.node.start_some(turn.now, &Lent(&turn.common.links));
+            self.node.start_some(turn.now, &Willing(&turn.common.links));
             self.settle(turn);
         }
     }
@@ -316,7 +316,7 @@ impl Machines {
             RanksQuestion::Search(_) => RanksAnswer::Is(false),
             RanksQuestion::KillAdopted => RanksAnswer::Is(true),
         };
-        let lent = Lent(&turn.common.links);
+        let lent = Willing(&turn.common.links);
         self.node.give_ranks(turn.now, &lent, RanksInput::Answer(answer));
     }
 
@@ -347,7 +347,7 @@ impl Machines {
     }
 
     fn give_ranks(&mut self, turn: &mut Turn<'_>, input: RanksInput) {
-        self.node.give_ranks(turn.now, &Lent(&turn.common.links), input);
+        self.node.give_ranks(turn.now, &Willing(&turn.common.links), input);
         self.settle_machines(turn);
     }
 
@@ -357,7 +357,8 @@ impl Machines {
     }
 
     fn settle_machines(&mut self, turn: &mut Turn<'_>) {
-        while let Some(output) = self.node.next_of_machines(turn.now, &Lent(&turn.common.links)) {
+        while let Some(output) = self.node.next_of_machines(turn.now, &Willing(&turn.common.links))
+        {
             self.perform(turn, output);
         }
     }

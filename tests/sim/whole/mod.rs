@@ -31,3 +31,5 @@ mod reference;
 mod schedule;
 mod suite;
 mod sweep;
+#[path = "../../../libs/manager/tests/willing/mod.rs"]
+mod willing;

@@ -163,7 +163,7 @@ impl Machines {
     }
 
     pub(super) fn review_drain(&mut self, turn: &mut Turn<'_>) {
-        let is_all_up = self.node.is_all_up(&super::lent::Lent(&turn.common.links));
+        let is_all_up = self.node.is_all_up(&super::willing::Willing(&turn.common.links));
         self.call(turn, Stdio::review_drain);
         self.call(turn, |machine, _| machine.finish_drain(is_all_up));
     }
