@@ -101,15 +101,10 @@ mod tests {
         let argset = |program: &&str| Argset {
             size: 2,
             program: program.as_bytes().to_vec(),
-            args: Vec::new(),
-            substitute: false,
-            environment: 0,
             directory: b"/".to_vec(),
             search: Vec::new(),
             umask: 0o022,
-            limits: Vec::new(),
-            hosts: None,
-            pty: None,
+            ..Argset::default()
         };
         let argsets = programs.iter().map(argset).collect();
         check(&JobSpec { argsets, ..spec.clone() }, look)

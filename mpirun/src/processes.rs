@@ -119,15 +119,10 @@ mod tests {
         Argset {
             size,
             program: program.into(),
-            args: Vec::new(),
-            substitute: false,
-            environment: 0,
             directory: b"/".into(),
             search: b"/no/such:/bin".into(),
             umask: 0,
-            pty: None,
-            limits: Vec::new(),
-            hosts: None,
+            ..Argset::default()
         }
     }
 

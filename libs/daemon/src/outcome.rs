@@ -54,18 +54,11 @@ pub(crate) fn outcome(job: &JobRef, answers: &[Answer], missing: Vec<DaemonName>
 
 /// The members that could not carry out an order, each with its reason; `None`: all could.
 pub(crate) fn failures(answers: &[Answer]) -> Option<String> {
-    let failure = |answer: &Answer| match read_payload(&answer.answer).ok()? {
-        OrderAnswer::Failed { problem } => Some(format!("{}: {problem}", answer.name)),
-        OrderAnswer::Done
-        | OrderAnswer::Unknown
-        | OrderAnswer::NoSuchJob
-        | OrderAnswer::Found { .. }
-        | OrderAnswer::Jobs { .. }
-        | OrderAnswer::Top { .. }
-        | OrderAnswer::Load { .. }
-        | OrderAnswer::Slots(_)
-        | OrderAnswer::Events(_)
-        | OrderAnswer::MemberDescription { .. } => None,
+    let failure = |answer: &Answer| {
+        let OrderAnswer::Failed { problem } = read_payload(&answer.answer).ok()? else {
+            return None;
+        };
+        Some(format!("{}: {problem}", answer.name))
     };
     let lines: Vec<String> = answers.iter().filter_map(failure).collect();
     (!lines.is_empty()).then(|| lines.join("; "))

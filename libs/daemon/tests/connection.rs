@@ -24,15 +24,10 @@ fn spec(hold: bool) -> JobSpec {
     let argset = Argset {
         size: 1,
         program: b"./rank".into(),
-        args: Vec::new(),
-        substitute: false,
-        environment: 0,
         directory: b"/work".into(),
         search: b"/bin".into(),
         umask: 0o22,
-        limits: Vec::new(),
-        hosts: None,
-        pty: None,
+        ..Argset::default()
     };
     let on_crash = hold.then(|| OnCrash { gdb: b"gdb".into(), hold });
     JobSpec {

@@ -199,15 +199,10 @@ mod tests {
         Argset {
             size: 1,
             program: b"./a".into(),
-            args: Vec::new(),
-            substitute: false,
-            environment: 0,
             directory: b"/home/user/run".into(),
             search: b"/bin".into(),
             umask: 0o22,
-            limits: Vec::new(),
-            hosts: None,
-            pty: None,
+            ..Argset::default()
         }
     }
 

@@ -34,15 +34,11 @@ fn program(size: u32, hosts: Option<&str>) -> Argset {
     Argset {
         size,
         program: b"p".to_vec(),
-        args: Vec::new(),
-        substitute: false,
-        environment: 0,
         directory: b"/".to_vec(),
         search: Vec::new(),
         umask: 0,
-        limits: Vec::new(),
         hosts: hosts.map(list),
-        pty: None,
+        ..Argset::default()
     }
 }
 

@@ -65,15 +65,10 @@ fn job(size: u32) -> Job {
     let argset = Argset {
         size,
         program: b"solver".to_vec(),
-        args: Vec::new(),
-        substitute: false,
-        environment: 0,
         directory: b"/".to_vec(),
         search: b"/bin".to_vec(),
         umask: 0o22,
-        limits: Vec::new(),
-        hosts: None,
-        pty: None,
+        ..Argset::default()
     };
     let (argsets, environments) = (vec![argset], vec![Vec::new()]);
     let spec = Rc::new(JobSpec { argsets, environments, ..JobSpec::default() });

@@ -117,15 +117,10 @@ impl JobPlan {
         let argset = Argset {
             size: self.size(),
             program: b"./rank".into(),
-            args: Vec::new(),
-            substitute: false,
-            environment: 0,
             directory: b"/work".into(),
             search: b"/bin".into(),
             umask: 0o22,
-            limits: Vec::new(),
-            hosts: None,
-            pty: None,
+            ..Argset::default()
         };
         let label = LabelFormat::new(b"%r: ").ok().filter(|_| self.is_labelled);
         JobSpec {

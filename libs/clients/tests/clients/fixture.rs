@@ -59,15 +59,10 @@ fn job_on(host_slices: HostSlices) -> Job {
     let argset = Argset {
         size: 2,
         program: "true".into(),
-        args: Vec::new(),
-        substitute: false,
-        environment: 0,
         directory: b"/".to_vec(),
         search: b"/bin:/usr/bin".to_vec(),
         umask: 0o22,
-        limits: Vec::new(),
-        hosts: None,
-        pty: None,
+        ..Argset::default()
     };
     let (argsets, environments) = (vec![argset], vec![Vec::new()]);
     let spec =

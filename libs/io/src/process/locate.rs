@@ -201,15 +201,9 @@ mod tests {
         Argset {
             size: 1,
             program: program.into(),
-            args: vec![],
-            substitute: false,
-            environment: 0,
             directory: directory.as_os_str().as_bytes().to_vec(),
             search: search.into(),
-            umask: 0,
-            limits: vec![],
-            hosts: None,
-            pty: None,
+            ..Argset::default()
         }
     }
 

@@ -22,15 +22,10 @@ impl Job {
         let argset = Argset {
             size,
             program: "true".into(),
-            args: Vec::new(),
-            substitute: false,
-            environment: 0,
             directory: b"/".to_vec(),
             search: Vec::new(),
             umask: 0o22,
-            limits: Vec::new(),
-            hosts: None,
-            pty: None,
+            ..Argset::default()
         };
         let (argsets, environments) = (vec![argset], vec![Vec::new()]);
         let mut spec = JobSpec { argsets, environments, ..JobSpec::default() };

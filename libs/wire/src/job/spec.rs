@@ -117,8 +117,8 @@ pub struct JobSpec {
     pub record: Option<Bytes>,
 }
 
-/// One program and the ranks that run it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One program and the ranks that run it. The default one has no rank and no program.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Argset {
     /// How many ranks.
     pub size: u32,
@@ -552,15 +552,10 @@ mod tests {
         let argset = || Argset {
             size: 1,
             program: b"p".to_vec(),
-            args: Vec::new(),
-            substitute: false,
-            environment: 0,
             directory: b"/".to_vec(),
             search: Vec::new(),
             umask: 0,
-            limits: Vec::new(),
-            hosts: None,
-            pty: None,
+            ..Argset::default()
         };
         let closed = JobSpec { closed: [true; 3], ..JobSpec::default() };
         assert_eq!(JobSpec::default().closed_in(&argset(), true), [false; 3]);

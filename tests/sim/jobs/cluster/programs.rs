@@ -67,15 +67,10 @@ impl Speakers {
         let argset = Argset {
             size,
             program: b"./rank".into(),
-            args: Vec::new(),
-            substitute: false,
-            environment: 0,
             directory: b"/work".into(),
             search: b"/bin".into(),
             umask: 0o22,
-            limits: Vec::new(),
-            hosts: None,
-            pty: None,
+            ..Argset::default()
         };
         let (argsets, environments) = (vec![argset], vec![Vec::new()]);
         let spec = Rc::new(JobSpec { argsets, environments, ..JobSpec::default() });

@@ -17,14 +17,10 @@ fn order(size: u32, argument: Bytes) -> SpawnOrder {
         size,
         program: b"./child".into(),
         args: vec![argument],
-        substitute: false,
-        environment: 0,
         directory: b"/work".into(),
         search: b"/bin".into(),
         umask: 0o22,
-        limits: Vec::new(),
-        hosts: None,
-        pty: None,
+        ..Argset::default()
     };
     let preput = vec![b"PARENT_ROOT_PORT_NAME=tag#0$".to_vec()];
     SpawnOrder {

@@ -272,15 +272,11 @@ pub(crate) mod tests {
         let argset = |environment: u32| Argset {
             size: 1,
             program: b"./a".into(),
-            args: Vec::new(),
-            substitute: false,
             environment,
             directory: b"/w".into(),
             search: b"/bin".into(),
             umask: 0o22,
-            limits: Vec::new(),
-            hosts: None,
-            pty: None,
+            ..Argset::default()
         };
         let list = |list: &&[&str]| list.iter().map(|v| v.as_bytes().to_vec()).collect();
         JobSpec {
