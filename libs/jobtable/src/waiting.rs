@@ -121,7 +121,7 @@ impl WaitingManagers {
         self.count() == 0 && self.fork_server.is_none() && self.plan.next.is_none()
     }
 
-    /// Gives all of them up if no job was here for long. Returns their processes, and last that of the fork server.
+    /// Gives up all managers in waiting if no job was here for long. Returns their processes, with the fork server as the last one.
     pub(crate) fn rest(&mut self, now: Time, has_jobs: bool) -> Vec<Pid> {
         let Some(patience) = self.patience else { return Vec::new() };
         if has_jobs {

@@ -1,8 +1,8 @@
 //! What a job may use on this host: which files of control groups get which text, and why a job is refused.
 //!
-//! The job has a group below that of its daemon. The kernel lets a group with processes of its own give no controller to
-//! groups below it. So with the first limit, the processes of the suite move to a group beside those of jobs, with what they
-//! have started. Other programs are not moved. The kernel kills one process when the group is full, and not the whole
+//! The group of a job is below the group of its daemon. A group with processes cannot give controllers to groups below it. So
+//! the first job with limits moves the processes of the suite, and the processes that they have started, to a group beside the
+//! groups of jobs. Other programs are not moved. The kernel kills one process when the group is full, and not the whole
 //! group. The job then ends as after other failures of a rank.
 
 use std::fmt;
@@ -362,7 +362,7 @@ mod tests {
         programs: BTreeMap<i32, &'static str>,
         /// The others are children of process 1.
         parents: BTreeMap<i32, i32>,
-        /// Programs whose executable is known; that of the others is hidden.
+        /// The processes with a known executable. The executables of other processes are hidden.
         executables: BTreeMap<i32, bool>,
         groups: RefCell<BTreeSet<String>>,
         /// Processes that arrive in the group whenever it was emptied.

@@ -83,11 +83,11 @@ impl Memory {
         }
         let is_full = now.full > self.reported.full;
         if !is_killed {
-            // The kill may be that of a rank whose end is not known yet.
+            // Perhaps the kernel has killed another rank, and its end is not known yet.
             let before = std::mem::replace(&mut self.suspected_in_group, now.kills);
             return Some((before < now.kills).then_some(Cause::OfJob(is_full)));
         }
-        // Each kill is reported once. One reason may be that of several kills.
+        // Each kill is reported once. Several kills may have the same reason.
         self.reported.kills += 1;
         if now.kills == self.reported.kills {
             self.reported.full = now.full;

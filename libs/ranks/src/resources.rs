@@ -38,8 +38,8 @@ pub(crate) fn check_limit(context: WorldContext<'_>, ranks: &[Rank]) -> Result<(
     Err(Failure::Suite { problem })
 }
 
-/// The GPUs of this host for its ranks, if ranks get GPUs. Their number is that of the job's host list. Otherwise it is that of the
-/// host file of the boot, or that of the devices here.
+/// The GPUs of this host for its ranks, if ranks get GPUs. The host list of the job gives their number, otherwise the host file of
+/// the boot, and otherwise the devices of this host.
 pub(crate) fn gpus(context: WorldContext<'_>, ranks: &[Rank]) -> Result<Option<Gpus>, Failure> {
     let (spec, order) = (context.spec, &context.job.order);
     // The host of the root manager may have no rank.

@@ -1,4 +1,4 @@
-//! What `scripts/rig-site` has tried in the place of another user, of a stolen run host and of a removed host. Each test
+//! The attacks of `scripts/rig-site`. The attacker is another user, a stolen run host or a removed host. Each test
 //! names an attack of the script and the reason of its refusal, so that an attack that fails for another reason is noticed.
 //! `scripts/rig-site --weak` takes protections away, one at a time.
 
@@ -175,7 +175,7 @@ fn a_starter_accepts_no_variable_of_the_user() {
     refused("bob: a variable through a starter", env!("CARGO_PKG_VERSION"));
 }
 
-// ----- another user, in the place of root -----
+// ----- another user acts as root -----
 
 #[test]
 fn a_user_cannot_change_the_list_of_hosts() {

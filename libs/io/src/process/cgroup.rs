@@ -195,7 +195,7 @@ pub fn write(path: &str, text: &str) -> io::Result<()> {
     File::options().write(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// The group in which this process makes others: that of this process, or the one above if its own is [`ASIDE`].
+/// The parent of the groups that this process makes: its own group, or the group above if its own group is [`ASIDE`].
 pub fn own_group() -> Option<PathBuf> {
     places().into_iter().next()
 }
@@ -221,8 +221,9 @@ fn group_of_this_process() -> Option<PathBuf> {
     let is_own = |path: &PathBuf| {
         procfile::row(path.join("cgroup.procs"), |pid| (pid == this).then_some(())).is_some()
     };
-    let usual = USUAL_MOUNTS.iter().map(|mount| Path::new(mount).join(own.trim_start_matches('/')));
-    usual.into_iter().find(is_own).or_else(|| {
+    let mut usual =
+        USUAL_MOUNTS.iter().map(|mount| Path::new(mount).join(own.trim_start_matches('/')));
+    usual.find(is_own).or_else(|| {
         procfile::row("/proc/self/mountinfo", |mount| place(&own, mount).filter(is_own))
     })
 }
